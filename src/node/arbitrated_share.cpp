@@ -21,7 +21,8 @@ static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger:
               static_cast<int>(schedule::Gate::shut) == static_cast<int>(ledger::Gate::shut) &&
               static_cast<int>(schedule::Gate::batch) == static_cast<int>(ledger::Gate::batch) &&
               static_cast<int>(schedule::Gate::open_notify) == static_cast<int>(ledger::Gate::open_notify) &&
-              static_cast<int>(schedule::Gate::queued) == static_cast<int>(ledger::Gate::queued));
+              static_cast<int>(schedule::Gate::queued) == static_cast<int>(ledger::Gate::queued) &&
+              schedule::kEndingNs == ledger::kEndingNs);
 
 constexpr std::int64_t kMaxCreditNs = 100'000'000, kBelievedNs = 100'000'000, kMaxDebtNs = 1'000'000'000;
 // Time that a share held beside others that were not done either may mostly be given back later
@@ -140,6 +141,9 @@ schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
         use.oldest_age_ns = std::max(use.oldest_age_ns, now_ns - ledger::sane_paid_ns(report.oldest_ns));
     }
   }
+  // Of several processes each one's kernels have slices beside the others'. All end when the share's work does.
+  if (use.in_flight_ns > 0 && now_ns < account.several_until_ns.load(kRelaxed))
+    use.in_flight_ns = std::max(kOverdueNs, ledger::sane_paid_ns(account.sent_until_ns.load(kRelaxed)) - now_ns);
   return use;
 }
 

@@ -54,7 +54,6 @@ inline constexpr std::int64_t kToldLookNs = 250'000, kToldCreditNs = 10'000'000;
 // that waits anyway waits at most this long for them, any other at most one time slice of the GPU.
 inline constexpr std::int64_t kTailNs = 50'000'000;
 inline constexpr std::int64_t kTailLeadNs = 250'000;        // then the rest suffices for the successor's wake-up
-inline constexpr std::int64_t kDrainLookNs = 500'000;       // the last kernels may end earlier than estimated
 inline constexpr std::int64_t kMaxUnwatchedNs = 1'000'000;  // of a turn's end with short kernels
 inline constexpr std::int64_t kDrainNs = 2'000'000;         // for a gang's ranks to become level at the end of its turn
 inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may notice this late that work has ended

@@ -21,7 +21,7 @@ void Arbiter::set_gates(std::int64_t now_ns) {
       if (now.gate == Gate::queued) ++gpus_[stake.gpu].kept_out;
       // A batch's length is a hint: a small change is not worth a store that limiters must look at.
       const bool same_batch = now.batch_ns * 4 >= place.batch_ns * 3 && now.batch_ns * 3 <= place.batch_ns * 4;
-      if (now.gate == place.gate && (now.gate != Gate::batch || same_batch)) continue;
+      if (now.gate == place.gate && same_batch) continue;
       if (is_closed(now.gate) && !is_closed(place.gate)) place.shut_ns = now_ns;
       place.gate = now.gate;
       place.batch_ns = now.batch_ns;
@@ -41,8 +41,8 @@ Change Arbiter::gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::in
   const bool holds = gpu.holder == stake.gang, protect = gpu.protected_until_ns > now_ns;
   if (holds && stake.gang->drain_end_ns != 0)
     return is_awaited(stake, place, now_ns) ? is(Gate::batch, std::max<std::int64_t>(1, stake.gang->in_flight_ns()))
-                                            : closed;
-  if (place.early) return is(Gate::shut);
+                                            : is(closed.gate, kEndingNs);
+  if (place.early) return is(Gate::shut, holds ? kEndingNs : 0);
   if (holds) {
     // Two kernels in a row would make it wait for two.
     if (protect && tail_of_others(stake, now_ns)) return closed;

@@ -62,6 +62,9 @@ enum class Gate : std::uint32_t {
   queued = 4,       // they wait without ringing: the arbiter knows of them
 };
 
+// With `queued` and `shut`: the turn ends with the share's last kernels, and the process whose work ends last rings.
+inline constexpr std::int64_t kEndingNs = 2'000;
+
 constexpr bool is_closed(Gate gate) { return gate == Gate::shut || gate == Gate::queued; }
 
 using ShareId = std::uint32_t;
@@ -71,7 +74,7 @@ struct Change {
   ShareId share = kNoShare;
   std::uint32_t gpu = 0;
   Gate gate = Gate::open;
-  std::int64_t batch_ns = 0;
+  std::int64_t batch_ns = 0;  // of a closed gate: kEndingNs or 0
   std::int64_t opens_ns = 0;  // for `open`: launches pass from then on, if that is later than now
   friend bool operator==(const Change&, const Change&) = default;
 };

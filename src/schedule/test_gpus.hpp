@@ -35,7 +35,10 @@ struct Gpus {
   Decision decide(std::int64_t at_ns) {
     for (const auto& [where, use] : uses) arbiter.observe(where.first, where.second, use, at_ns);
     const Decision decision = arbiter.decide(at_ns);
-    for (const Change& change : decision.changes) gates[{change.share, change.gpu}] = change.gate;
+    for (const Change& change : decision.changes) {
+      gates[{change.share, change.gpu}] = change.gate;
+      batches[{change.share, change.gpu}] = change.batch_ns;
+    }
     return decision;
   }
   Gate gate(ShareId share, std::uint32_t gpu = 0) const {
@@ -46,6 +49,7 @@ struct Gpus {
   Arbiter arbiter;
   std::map<std::pair<ShareId, std::uint32_t>, Use> uses;
   std::map<std::pair<ShareId, std::uint32_t>, Gate> gates;
+  std::map<std::pair<ShareId, std::uint32_t>, std::int64_t> batches;
 };
 
 // Plays steps of 1 ms in which each share on `places` works if its gate is open, and waits otherwise. A share of two

@@ -73,7 +73,7 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     // While all others rest at their ceilings, no lease ends.
     for (GangOnGpu& stake : held.stakes())
       if (!is_contended(stake) && is_sought(stake)) stake.choose_payment(now_ns);
-    bool over = now_ns >= held.lease_end_ns() || (wanted & held.gpus) == 0;
+    bool over = now_ns >= held.lease_end_ns() || (wanted & held.gpus) == 0 || gang.drain_end_ns != 0;
     // A higher class does not wait for the end of a lease.
     for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
     const bool contended = is_contended(held);
@@ -114,7 +114,8 @@ bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
 }
 
 // The gate is shut, and the GPU stays with the share that has kernels there. Its report is trusted once, counted from
-// the first look. If the kernels take longer than the successor would wait, the GPU's time slices are the better bound.
+// the first look. If they end earlier, a process rings (kEndingNs). If the kernels take longer than the successor would
+// wait, the GPU's time slices are the better bound.
 bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
   GangOnGpu& stake = held.first();
@@ -126,19 +127,18 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
-  // Estimates are less exact the longer kernels are, and where processes of the share have slices beside each other.
+  stake.lease_end_ns = now_ns + rest_ns;
+  // The end of short kernels is known well enough to hand the GPU over without a look. Not to kernels whose length is
+  // unknown, nor in turns as short as the GPU's slices: a kernel that one cuts off then waits for several shares.
   const auto is_short = [](const ShareOnGpu& place) {
     return place.use.kernel_ns * std::max(1u, place.use.processes) <= kMaxUnwatchedNs;
   };
-  const bool one_look = rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [&](const ShareOnGpu& place) {
-                          return place.steady(now_ns) && is_short(place);
-                        });
-  stake.lease_end_ns = now_ns + (one_look ? rest_ns : std::min(rest_ns, kDrainLookNs));
-  // Not of kernels whose length is unknown, nor of turns as short as the GPU's slices: a kernel that one cuts off then
-  // waits for several shares.
-  const bool are_known = std::ranges::all_of(
+  const bool known = rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [&](const ShareOnGpu& place) {
+                       return place.steady(now_ns) && is_short(place);
+                     });
+  const bool fits = std::ranges::all_of(
       theirs.places, [&](const ShareOnGpu& place) { return place.use.kernel_ns > 0 && is_short(place); });
-  if (one_look && are_known && lease_ns(next) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
+  if (known && fits && lease_ns(next) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
   return true;
 }
 

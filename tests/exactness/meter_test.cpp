@@ -192,6 +192,22 @@ TEST_F(MeterAlone, AStuckStreamGetsFewRecords) {
 }
 
 // A command of known length passes after 20 ms; one of unknown length waits as long as the work has already run.
+// What other shares add to some measurements is no part of a kernel's length. A change of that is.
+TEST(Estimates, OfLoneLaunchesTheShortestRecentOneCounts) {
+  const auto estimates = std::make_unique<Estimates>();
+  for (int i = 0; i < 40; ++i) estimates->learn_lone(1, i % 8 == 3 ? kMs : kMs + kMs / 10 * (i % 4));
+  EXPECT_EQ(estimates->known_ns(1), kMs);
+  for (int i = 0; i < 16; ++i) estimates->learn_lone(1, 2 * kMs);
+  EXPECT_EQ(estimates->known_ns(1), 2 * kMs);
+  estimates->learn_lone(1, kMs + kMs / 2);
+  EXPECT_EQ(estimates->known_ns(1), kMs + kMs / 2) << "a shorter one counts at once";
+}
+TEST(Estimates, OfLaunchesThatDifferTheMeanCounts) {
+  const auto estimates = std::make_unique<Estimates>();
+  for (int i = 0; i < 200; ++i) estimates->learn_lone(1, i % 4 == 0 ? kMs : 5 * kMs);
+  EXPECT_GT(estimates->known_ns(1), 3 * kMs);
+}
+
 TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
   for (const bool measured : {true, false}) {
     const auto account = std::make_unique<ledger::ComputeAccount>();

@@ -190,12 +190,24 @@ void Node::wake_settler(std::size_t index) {
   turn(2 + 2 * index, clock_ns + late());
 }
 
+bool Node::has_work(const Entry& entry) const {
+  return std::ranges::any_of(entry.tenants, [this](std::size_t index) {
+    return !tenants_[index]->dead && tenants_[index]->pace.busy_streams.load() != 0;
+  });
+}
+
 void Node::settler(std::size_t index) {
   Tenant& tenant = *tenants_[index];
   if (tenant.dead) return;
   tenant.port.settling = true;
   const std::int64_t next = tenant.meter->settle(tenant.streams, clock_ns);
   tenant.port.settling = false;
+  const bool busy = tenant.pace.busy_streams.load() != 0;
+  Entry& entry = entries_[tenant.entry];
+  if (std::exchange(tenant.busy, busy) && !busy && !has_work(entry)) {
+    lower(entry.account->sent_until_ns, clock_ns);
+    if (entry.is_ending()) ring();  // as report_work()
+  }
   if (tenant.sleeps && tenant.pace.busy_streams.load() == 0) come_back(index, clock_ns + late());
   if (next == kNothingOpen) {
     tenant.settler_idle = true;
@@ -340,7 +352,7 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
       tenant.close_all();
       wake_settler(index);
       if (entry.gate == schedule::Gate::shut && !tenant.wanting) ring();
-      tenant.pace.set_turn_awaited(clock_ns);
+      if (!entry.is_ending()) tenant.pace.set_turn_awaited(clock_ns);
       tenant.wanting = tenant.parked = tenant.was_shut = true;
       return false;
   }

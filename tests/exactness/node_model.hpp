@@ -103,6 +103,7 @@ class Node : public Hardware {
     std::unique_ptr<ledger::GpuPage> marks = std::make_unique<ledger::GpuPage>();
     schedule::Gate gate = schedule::Gate::open_notify;
     std::int64_t batch_ns = 0, opens_ns = 0;
+    bool is_ending() const { return schedule::is_closed(gate) && batch_ns == schedule::kEndingNs; }
     bool paused = false;
     // Without a daemon.
     Span span{};
@@ -140,6 +141,7 @@ class Node : public Hardware {
   void copy(Tenant& tenant, std::size_t index);
   void launch(Tenant& tenant, Entry& entry, bool alone);
   void spin_for(Tenant& tenant, sim::Command& command);
+  bool has_work(const Entry& entry) const;
   void settler(std::size_t index);
   void wake_settler(std::size_t index);
   void ring();

@@ -33,6 +33,7 @@ struct Node::Tenant {
   std::uint32_t burst = 0;  // 0 with an arbiter, which distributes what exceeds the guarantee
   bool settler_idle = true;
   // State of the thread.
+  bool busy = false;  // at the settler's last look
   bool has_kernel = false, wanting = false, waits_for_end = false, parked = false, was_shut = false;
   Kernel kernel;
   std::int64_t asked_ns = 0, batch_due_ns = 0;

@@ -31,6 +31,10 @@ MixShare with_processes(MixShare share, int processes) {
   share.processes = processes;
   return share;
 }
+MixShare with_streams(MixShare share, int streams) {
+  share.load.streams = streams;
+  return share;
+}
 MixShare with_depth(MixShare share, int depth) {
   share.load.depth = depth;
   return share;
@@ -216,11 +220,26 @@ TEST(Promises, SharesOfSeveralProcessesHold) {
   expect_kept("25-100 of 2 beside 8, 1 ms",
               {with_processes(share(25, 100, kMs), 2), with_processes(unlimited(kMs), 8)});
   expect_kept("60-100 of 4 of 1 ms beside 5 ms", {with_processes(share(60, 100, kMs), 4), unlimited(5 * kMs)});
-  // The end of a turn is seen late: what processes of one share take beside each other is estimated.
+  // What processes of one share take beside each other is estimated.
   expect_kept(
       "plain 50 of 4 of 5 ms beside 8 of 5 ms",
       {with_depth(with_processes(plain(50, 5 * kMs), 4), 4), with_weight(with_processes(unlimited(5 * kMs), 8), 800)},
       1.4);
+}
+// Others' work in a kernel that a turn waits for is no part of its length, and its end is told.
+TEST(Promises, TurnsEndWithTheirLastKernels) {
+  expect_kept(
+      "25-100 of 20 ms beside plain 10 and 30 of several",
+      {share(25, 100, 20 * kMs), with_processes(plain(10, 20 * kUs), 4), with_processes(plain(30, 200 * kUs), 2)});
+  expect_kept("60-100 of 20 ms beside 10-100 of two of 200 us",
+              {share(60, 100, 20 * kMs), with_processes(share(10, 100, 200 * kUs), 2)});
+  expect_kept("70-100 of 20 ms in 4 streams beside plain 10 in 4",
+              {with_streams(with_weight(share(70, 100, 20 * kMs), 800), 4), with_streams(plain(10, 200 * kUs), 4)});
+  expect_kept("20-100 of 20 us in 4 streams beside plain 10",
+              {with_streams(with_weight(share(20, 100, 20 * kUs), 800), 4), plain(10, 200 * kUs)});
+  expect_kept("plain 70 of 8 of 20 ms beside 1 ms and 4 of 1 ms",
+              {with_processes(plain(70, 20 * kMs), 8), with_weight(unlimited(kMs), 800),
+               with_weight(with_processes(unlimited(kMs), 4), 800)});
 }
 // What waits for its turn on one GPU is no rank that its launches on another one wait for.
 TEST(Promises, ProcessesThatWaitOnAnotherGpuAreNotLetIn) {

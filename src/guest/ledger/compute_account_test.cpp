@@ -139,6 +139,12 @@ TEST(Gate, EachArbiterUpdateIsNewAndOpensItIfItAdmits) {
   write_gate(*policy, 0, Gate::batch, std::numeric_limits<std::int64_t>::max());
   EXPECT_TRUE(seen_anew());
   EXPECT_EQ(device.batch_us, 100'000'000u);
+  for (const Gate gate : {Gate::open, Gate::batch, Gate::shut, Gate::queued}) {
+    write_gate(*policy, 0, gate, kEndingNs);
+    EXPECT_EQ(is_ending(device), !lets_in(gate));
+    write_gate(*policy, 0, gate);
+    EXPECT_FALSE(is_ending(device));
+  }
   set_arbitrated(*policy, 0, true);
   EXPECT_TRUE(seen_anew());
 }

@@ -23,8 +23,12 @@ inline constexpr std::int64_t kLongWaitNs = 5'000'000'000;
 // A process that waits or has work in flight counts as stopped after this long without a pulse.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 
-// Owner only. A reader that sees the new epoch sees the new gate. `batch_ns` (1..) is used if the gate is `batch`,
-// `opens_ns` if it is `open`: launches pass from then on, by the host's clock. At most kMaxOpensInNs from now; 0: now.
+// The batch that is written with a closed gate while the share's last kernels have the GPU until they end: the process
+// whose work ends last rings. Older daemons write 1 us there.
+inline constexpr std::int64_t kEndingNs = 2'000;
+// Owner only. A reader that sees the new epoch sees the new gate. `batch_ns` (1..) is used if the gate is `batch`, or
+// kEndingNs; `opens_ns` if it is `open`: launches pass from then on, by the host's clock. At most kMaxOpensInNs from now;
+// 0: now.
 void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0,
                 std::int64_t opens_ns = 0);
 // Returns how long until launches pass at an `open` gate; 0: they do.
@@ -34,6 +38,11 @@ std::int64_t opens_in_ns(const DevicePolicy& policy, std::int64_t now_ns);
 void wake_at_gate(PolicyPage& policy, std::uint32_t device);
 // Returns whether a waiter can do something at this gate; at the other gates it keeps waiting.
 constexpr bool lets_in(Gate gate) { return gate != Gate::shut && gate != Gate::queued; }
+// Returns whether the gate is closed and its share's last kernels still have the GPU.
+inline bool is_ending(const DevicePolicy& policy) {
+  return !lets_in(policy.gate.load(std::memory_order_relaxed)) &&
+         policy.batch_us.load(std::memory_order_relaxed) == kEndingNs / 1'000;
+}
 // Returns what PolicyPage::behind_ms says of that: full steps, since launches look at the page.
 constexpr std::uint16_t behind_ms(std::int64_t behind_ns) {
   constexpr std::int64_t kStepMs = 10, kMostMs = 60'000;

@@ -75,7 +75,7 @@ struct alignas(64) DevicePolicy {
   std::atomic<Gate> gate;
   std::atomic<std::uint32_t> gate_epoch;  // futex: moves with gate, ceiling and command; all that a launch checks
   std::atomic<std::int64_t> virtual_time_ns;
-  std::atomic<std::uint32_t> batch_us;          // if the gate is `batch`
+  std::atomic<std::uint32_t> batch_us;          // if the gate is `batch`; see also is_ending()
   std::atomic<std::uint32_t> arbitrated;        // 0: no arbiter decides about this GPU, and the gate stays open
   std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
   // Replaces the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp). 0: not used,

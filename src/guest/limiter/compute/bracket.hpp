@@ -158,12 +158,11 @@ struct alignas(64) StreamMeter {
 // Takes a bracket's work off what is in flight. It held the GPU for fresh_ns, and worked for worked_ns of that.
 inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_t fresh_ns, std::int64_t worked_ns) {
   const ContextMeter& context = *stream.context;
-  // In turns, what it took beyond its estimate is not added: each process in whose commands a neighbour had slices would
-  // add the same slices, and the GPU would idle until they have passed.
+  // In turns estimates count until nothing of the share is in flight. The process that settles first pays for the time
+  // of all, and for what a neighbour had in it, so this says nothing of its own part.
   const std::int64_t unused_ns = bracket.expected_ns - worked_ns;
   const bool in_turns = context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
-  if (bracket.shares_room)
-    ended_in_share(*context.account, *context.pace, in_turns ? std::max<std::int64_t>(0, unused_ns) : unused_ns);
+  if (bracket.shares_room) ended_in_share(*context.account, *context.pace, in_turns ? 0 : unused_ns);
   if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
   if (bracket.measures_ns != 0)
     context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);

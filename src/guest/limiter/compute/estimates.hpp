@@ -1,5 +1,8 @@
 // Estimates the GPU time of a launch of each kernel. A small table that all threads read and write without ordering: a
 // torn or lost update causes a slightly wrong estimate, and measurements later correct every account.
+//
+// Other shares' work can only lengthen what is measured. So of launches that were measured alone the shortest of the
+// last 8 to 16 counts: a windowed minimum, as BBR keeps of round-trip times (Cardwell et al., 2016).
 #pragma once
 
 #include <algorithm>
@@ -146,7 +149,25 @@ class Estimates {
     set(key, mean + (measured_ns - mean) / slowness);
   }
 
+  // Adds the measurement of one launch that nothing else of its share ran beside.
+  void learn_lone(std::uint64_t key, std::int64_t measured_ns) {
+    Entry& entry = entries_[slot_of(key)];
+    const bool first = known_ns(key) == 0 || entry.seen.load(std::memory_order_relaxed) == 0;
+    const std::uint32_t lone = first ? 0 : entry.lone.load(std::memory_order_relaxed);
+    const std::int64_t least_ns = entry.least_ns.load(std::memory_order_relaxed);
+    const bool begins = lone % kWindow == 0;
+    if (begins) entry.least_before_ns.store(lone == 0 ? measured_ns : least_ns, std::memory_order_relaxed);
+    const std::int64_t now_ns = begins ? measured_ns : std::min(least_ns, measured_ns);
+    entry.least_ns.store(now_ns, std::memory_order_relaxed);
+    entry.lone.store(lone + 1, std::memory_order_relaxed);
+    learn(key, measured_ns);
+    const std::int64_t shortest_ns = std::min(now_ns, entry.least_before_ns.load(std::memory_order_relaxed));
+    const std::int64_t mean_ns = known_ns(key);
+    if (shortest_ns > mean_ns || (!uneven(key) && shortest_ns > mean_ns / 2)) set(key, shortest_ns);
+  }
+
  private:
+  static constexpr std::uint32_t kWindow = 8;
   struct Entry {
     std::atomic<std::uint64_t> key;
     std::atomic<std::int64_t> mean_ns;
@@ -156,6 +177,8 @@ class Estimates {
     std::atomic<std::int64_t> doubt_ns;   // of the last bracket on an idle stream
     std::atomic<std::int64_t> proven_ns;  // mean length of launches behind others; 0: none yet
     std::atomic<std::int64_t> proof_asked_ns;
+    std::atomic<std::uint32_t> lone;                      // measurements of lone launches
+    std::atomic<std::int64_t> least_ns, least_before_ns;  // of this window of these, and of the one before
   };
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];
@@ -163,6 +186,7 @@ class Estimates {
       entry.call_ns.store(0, std::memory_order_relaxed);
       entry.doubt_ns.store(0, std::memory_order_relaxed);
       entry.proven_ns.store(0, std::memory_order_relaxed);
+      entry.lone.store(0, std::memory_order_relaxed);
     }
     entry.mean_ns.store(std::clamp<std::int64_t>(mean_ns, 500, 10'000'000'000), std::memory_order_relaxed);
     entry.key.store(key, std::memory_order_relaxed);

@@ -75,7 +75,9 @@ void GateWait::goes_on(WaitReason reason) {
   std::int64_t untold_ns = 0;
   for (const std::int64_t waited_ns : waited_ns_) untold_ns += waited_ns;
   if (untold_ns >= kTellEachNs) tell_account();
-  if (reason == WaitReason::turn) context_.pace->set_turn_awaited(now_ns);
+  // Until its last kernels have ended, the GPU is the share's own.
+  if (reason == WaitReason::turn && !ledger::is_ending(session.policy->devices[context_.device]))
+    context_.pace->set_turn_awaited(now_ns);
   const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
   // Log first: once the wait is noted, its cause may change.

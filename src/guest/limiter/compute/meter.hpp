@@ -196,14 +196,15 @@ class Meter : public LaunchMeter<Port> {
     else if (stream.open.load(std::memory_order_acquire)) mine->ns = std::min(mine->ns, stream.last_open_ns);
   }
 
-  // Returns when to query running work again: until near its end at the charge interval, then soon, but a stuck kernel
-  // is not queried 20,000 times a second.
+  // Returns when to query running work again: at the charge interval, in turns the sooner the nearer its end should be,
+  // for another share may wait for that. After it soon, but a stuck kernel is not queried 20,000 times a second.
   std::int64_t pace_ns(StreamMeter& stream, const Bracket& bracket, std::int64_t now_ns) const {
+    const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(bracket), in_turns = stream.context->arbitrated;
+    const std::int64_t part = in_turns ? 4 : 1;
     const std::int64_t due_ns = bracket.opened_ns + bracket.expected_ns;
-    const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(bracket);
-    if (is_long && due_ns - now_ns > kLookNs) return std::min(due_ns - now_ns, kRunningNs);
+    if (is_long && due_ns - now_ns > kLookNs) return std::clamp((due_ns - now_ns) / part, kLookNs, kRunningNs);
     const std::int64_t looks = stream.looks++;
-    return looks < 40 ? kLookNs : looks < 200 ? 5 * kLookNs : 20 * kLookNs;
+    return looks < (in_turns && is_long ? 200 : 40) ? kLookNs : looks < 200 ? 5 * kLookNs : 20 * kLookNs;
   }
 
   bool uneven(const Bracket& bracket) const {
@@ -286,13 +287,13 @@ class Meter : public LaunchMeter<Port> {
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
     if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
-    settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin);
+    settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin, late);
     take_anchor(context, bracket);
     return true;
   }
 
   void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length,
-                   std::int64_t start_event_ns, bool thin) {
+                   std::int64_t start_event_ns, bool thin, std::int64_t late) {
     ContextMeter& context = *stream.context;
     std::int64_t charged_length = length;
     if (thin) {
@@ -326,6 +327,9 @@ class Meter : public LaunchMeter<Port> {
     if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, part)
                   : stretched(context, bracket, part, start_event_ns))
       return;
+    // When a launch on an idle stream began is known to its call's length.
+    const bool lone = context.arbitrated && !by_length && bracket.launches == 1 && late < length / kDoubtParts &&
+                      !is_beside_others(context, bracket);
     // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
@@ -334,7 +338,8 @@ class Meter : public LaunchMeter<Port> {
       const std::int64_t measured =
           bracket.function_count == 1 ? part / std::max(1u, bracket.launches)
                                       : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
-      estimates_.learn(bracket.functions[i], measured);
+      if (lone) estimates_.learn_lone(bracket.functions[i], measured);
+      else estimates_.learn(bracket.functions[i], measured);
     }
     // The next launch of this kernel may already wait at a gate.
     std::int64_t unknown_ns = 0;

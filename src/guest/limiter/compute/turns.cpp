@@ -128,6 +128,16 @@ bool dry(const StreamMeter& stream) {
   return port.query(stream.closed[(tail - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
+// This process has nothing in flight any more. Returns whether the share's other processes have nothing either.
+bool was_last(std::uint32_t device) {
+  // Of two processes that end at once, one sees that the other has.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const std::uint32_t slots = std::min(session.usage->slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < slots; ++slot)
+    if (slot != session.slot && ledger::work_of(*session.usage, device, slot).work_until_ns != 0) return false;
+  return true;
+}
+
 }  // namespace
 
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
@@ -177,6 +187,11 @@ void report_work(std::uint32_t device) {
   slot.oldest_ns.store(busy ? pace.oldest_ns.load(memory_order_relaxed) : 0, memory_order_relaxed);
   slot.work_until_ns.store(until_ns, memory_order_relaxed);
   slot.pulse.fetch_add(1, memory_order_relaxed);
+  if (busy || !arbitrated(device) || !was_last(device)) return;
+  // What estimates were off by does not add up.
+  ledger::ComputeAccount& account = session.usage->compute[device];
+  lower(account.sent_until_ns, port.now_ns());
+  if (ledger::is_ending(policy_of(device))) ring_doorbell(ledger::Ring::turn);
 }
 
 void report_work() {
