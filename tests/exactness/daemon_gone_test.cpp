@@ -66,9 +66,9 @@ TEST(DaemonGone, PartsHold) {
 
 TEST(DaemonGone, PartsOfLongKernelsHold) {
   for (const std::int64_t ns : {kMs, 5 * kMs, 10 * kMs, 30 * kMs, 100 * kMs}) {
-    expect_parts({{80, ns}, {20, ns}}, ns == 10 * kMs ? 0.2 : 0);
+    expect_parts({{80, ns}, {20, ns}});
     expect_parts({{50, ns}, {50, ns}});
-    expect_parts({{50, ns}, {25, ns}, {25, ns}}, ns == 100 * kMs ? 1 : 0);
+    expect_parts({{50, ns}, {25, ns}, {25, ns}});
   }
 }
 
@@ -78,18 +78,19 @@ TEST(DaemonGone, PartsOfMixedLengthsHold) {
   expect_parts({{95, 20 * kMs}, {5, kMs}});
   expect_parts({{95, kMs}, {5, 20 * kMs}});
   for (const auto& [a, b] : {std::pair{kMs, 30 * kMs}, {200 * kUs, 100 * kMs}}) {
-    expect_parts({{80, a}, {20, b}}, b == 100 * kMs ? 0.5 : 0);
-    expect_parts({{50, a}, {50, b}}, b == 30 * kMs ? 0.5 : 0);
+    expect_parts({{80, a}, {20, b}});
+    expect_parts({{50, a}, {50, b}});
     expect_parts({{20, a}, {80, b}});
-    expect_parts({{50, a}, {25, b}, {25, a}}, b == 100 * kMs ? 2.5 : 0);
+    expect_parts({{50, a}, {25, b}, {25, a}});
   }
 }
 
-// From 5 ms on, the estimates of processes that had the GPU beside each other may be wrong when the daemon ends.
+// Its processes had the GPU beside each other until the daemon ended: by what the marks of that time tell, each kernel
+// counts as long as it takes alone.
 TEST(DaemonGone, PartsOfSeveralProcessesHold) {
   for (const std::int64_t ns : {20 * kUs, 200 * kUs, kMs, 5 * kMs, 10 * kMs, 30 * kMs}) {
-    expect_parts({{50, ns, 4}, {50, kMs}}, ns == 5 * kMs ? 1.5 : ns > 5 * kMs ? 1 : 0);
-    expect_parts({{80, ns, 4}, {20, ns, 2}}, ns < 5 * kMs ? 0 : ns < 30 * kMs ? 3.5 : 8);
+    expect_parts({{50, ns, 4}, {50, kMs}});
+    expect_parts({{80, ns, 4}, {20, ns, 2}}, ns == 5 * kMs ? 0.2 : 0);
     expect_parts({{50, ns, 2}, {50, ns, 2}});
   }
 }

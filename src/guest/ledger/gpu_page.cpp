@@ -17,6 +17,8 @@ constexpr std::int64_t kSwitchUs = 5;      // a pause shorter than a context swi
 constexpr std::int64_t kMarginUs = 40;     // accuracy of two contexts' times, each by its own map of the GPU's clock
 constexpr std::int64_t kReachWords = 512;  // half a ring: no word being replayed is being overwritten
 
+constexpr std::int64_t kOrderNs = 12'000'000;  // a replay of so long finds the order of slices
+
 // The state of a replay, in one word, so that only one of several processes advances it.
 struct Slices {
   std::int64_t next_word = 0;  // 46 bits: 100 years
@@ -368,6 +370,29 @@ std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now
   seat.left = slices.pack();
   // Another process of the share was faster and gives back what it found.
   if (!account.slices.compare_exchange_strong(packed, seat.left, std::memory_order_relaxed)) return 0;
+  return theirs * kCoverageNs;
+}
+
+std::int64_t others_on_board_ns(const Seat& seat, SliceReplay& replay, std::int64_t from_ns, std::int64_t to_ns) {
+  const GpuPage& board = *seat.board;
+  Table table{.page = board};
+  for (std::uint32_t i = 0; i < seats_of(board); ++i) {
+    if (!seen_lately(board.seats[i], to_ns)) continue;
+    table.present |= only(i);
+    if (board.seats[i].owner.load(std::memory_order_relaxed) == seat.owner) table.ours |= only(i);
+  }
+  if (table.ours == 0) return -1;
+  if (table.present == table.ours) return 0;
+  const std::int64_t from_word = from_ns / kCoverageWordNs, end_word = to_ns / kCoverageWordNs;
+  Slices slices = Slices::unpack(replay.slices);
+  const bool goes_on = slices.next_word == from_word;
+  if (!goes_on) replay.order.count = 0, slices = {.next_word = (from_ns - kOrderNs) / kCoverageWordNs};
+  Circle circle(replay.order);
+  Paused paused;
+  while (slices.next_word < from_word) replay_word(slices, paused, table, circle);
+  std::int64_t theirs = 0;
+  while (slices.next_word < end_word) theirs += replay_word(slices, paused, table, circle);
+  replay.slices = slices.pack();
   return theirs * kCoverageNs;
 }
 

@@ -126,4 +126,15 @@ inline std::int64_t take_over_ns(const Seat& seat) { return kTakeOverNs + (seat.
 // takes over only if it has not gone on for take_over_ns, or with `at_once`.
 std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now_ns, bool at_once = false);
 
+// Where a replay has got to, so that the next one goes on from there.
+struct SliceReplay {
+  std::uint64_t slices = 0;
+  SliceOrder order{};
+};
+
+// Returns how much of [from_ns, to_ns), in which the seat's context had work, other contexts had, of its share too. The
+// board must have all marks of that time: they reach back 49 ms. If `replay` did not end at from_ns, 12 ms before that
+// are replayed too. -1: the board does not have the seat.
+std::int64_t others_on_board_ns(const Seat& seat, SliceReplay& replay, std::int64_t from_ns, std::int64_t to_ns);
+
 }  // namespace headgate::ledger

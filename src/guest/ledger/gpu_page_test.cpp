@@ -173,6 +173,24 @@ TEST(GpuPage, OneOfSeveralProcessesGivesBack) {
   EXPECT_EQ(neighbours_ns(ours, *account, kNow + kReplayLagNs + 3 * kMs), 0);
 }
 
+// For 12 ms one context has work; another one, which may be of the same share, has 4 ms of it from the fourth on.
+TEST(GpuPage, TellsWhatOthersHadOfOneContextsTime) {
+  const auto board = std::make_unique<GpuPage>();
+  Seat one{.page = board.get(), .board = board.get(), .owner = 1, .share = 1}, other = one;
+  other.owner = 2;
+  const std::int64_t at_ns = kSecond;
+  mark_seat(one, {at_ns, at_ns + 12 * kMs, at_ns, true}, at_ns);
+  mark_seat(other, {at_ns + 4 * kMs, at_ns + 10 * kMs, at_ns + 4 * kMs, true}, at_ns);
+  SliceReplay replay;
+  const auto near_ms = [](std::int64_t ns) { return static_cast<double>(ns) / 1e6; };
+  EXPECT_NEAR(near_ms(others_on_board_ns(one, replay, at_ns, at_ns + 12 * kMs)), 4, 0.1);
+  replay = {};
+  EXPECT_NEAR(near_ms(others_on_board_ns(one, replay, at_ns, at_ns + 7 * kMs)), 2, 0.1);
+  EXPECT_NEAR(near_ms(others_on_board_ns(one, replay, at_ns + 7 * kMs, at_ns + 12 * kMs)), 2, 0.1) << "goes on";
+  one.owner = 3;
+  EXPECT_EQ(others_on_board_ns(one, replay, at_ns, at_ns + 12 * kMs), -1) << "not on the board";
+}
+
 TEST(GpuPage, ASeatIsReusedOnlyLongAfterItsContextHasGone) {
   const auto page = std::make_unique<GpuPage>();
   std::vector<Seat> seats;

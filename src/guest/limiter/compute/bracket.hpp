@@ -16,6 +16,11 @@ namespace headgate::limiter {
 
 using bare::ShortLock;  // a launch on several GPUs holds a stream's while it waits
 
+// What other contexts had of a bracket's time until until_ns (undivided.hpp).
+struct OthersPart {
+  std::int64_t ns = 0, until_ns = 0;
+};
+
 struct Bracket {
   static constexpr std::uint32_t kFunctions = 4;
   abi::CUevent start = nullptr, end = nullptr;
@@ -31,6 +36,7 @@ struct Bracket {
   std::int64_t dry_if_before_ns = 0;
   std::int64_t measures_ns = 0;     // as the first never measured, added to the share's unknown_until_ns
   std::uint64_t neighbours_ns = 0;  // what the share had been given back of others' time when it was opened
+  OthersPart others{};
   bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
   bool ordered = false;      // and what should have ended it may have left the stream idle
   bool unknown = false;      // it counts in the pace's `unknown`
@@ -91,7 +97,15 @@ struct ContextMeter {
   std::uint32_t stretched = 0;          // consecutive brackets that took longer than their kernels should
   std::int64_t least_stretched_ns = 0;  // the shortest of them
   std::uint32_t unclear = 0;            // shorter ones since the last that no others' work ran beside; without a daemon
-  std::int64_t side_by_side_ns = 0;     // when several of its streams last had work at once
+  // A bracket that has ended, to be learned from once the marks of its time are there (undivided.hpp).
+  struct Unlearned {
+    std::uint64_t function = 0;           // 0: none
+    std::int64_t from_ns = 0, to_ns = 0;  // host time
+    OthersPart others;
+  } unlearned;
+  ledger::SliceReplay replay;
+  bool undivided_taken = false;      // since the daemon ended
+  std::int64_t side_by_side_ns = 0;  // when several of its streams last had work at once
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;

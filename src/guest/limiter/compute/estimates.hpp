@@ -15,6 +15,7 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kUnknownCommandNs = 200'000;
 inline constexpr std::int64_t kAloneNs = 225'000;  // commands this long get a bracket each
 inline constexpr std::uint32_t kYoung = 8;         // measurements before an estimate counts as settled
+inline constexpr std::int64_t kMaxUndivided = 31;  // the mean is that of so many launches
 inline constexpr std::int64_t kYoungProofEveryNs = 20'000'000, kProofEveryNs = 1'000'000'000;
 
 class Estimates {
@@ -88,6 +89,28 @@ class Estimates {
     const std::int64_t now = shorter ? std::max<std::int64_t>(1, call_ns) : std::min(call_ns, usual + usual / 16 + 1);
     entry.call_ns.store(now, std::memory_order_relaxed);
     return now;
+  }
+
+  // Learns how long a launch took without others' work beside it (undivided.hpp).
+  void learn_undivided(std::uint64_t key, std::int64_t ns) {
+    Entry& entry = entries_[slot_of(key)];
+    if (entry.key.load(std::memory_order_relaxed) != key) return;
+    const std::int64_t seen = entry.undivided.load(std::memory_order_relaxed);
+    const std::int64_t mean = seen == 0 ? ns : entry.undivided_ns.load(std::memory_order_relaxed);
+    const std::int64_t spread = seen == 0 ? 0 : entry.undivided_spread_ns.load(std::memory_order_relaxed);
+    const std::int64_t off = ns < mean ? mean - ns : ns - mean;
+    entry.undivided_ns.store(mean + (ns - mean) / (seen + 1), std::memory_order_relaxed);
+    entry.undivided_spread_ns.store(spread + (off - spread) / (seen + 1), std::memory_order_relaxed);
+    entry.undivided.store(std::min(seen + 1, kMaxUndivided), std::memory_order_relaxed);
+  }
+  // Makes these the estimates, once.
+  void take_undivided() {
+    for (Entry& entry : entries_) {
+      const std::int64_t seen = entry.undivided.exchange(0, std::memory_order_relaxed);
+      if (seen == 0 || entry.key.load(std::memory_order_relaxed) == 0) continue;
+      entry.mean_ns.store(entry.undivided_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      entry.spread_ns.store(entry.undivided_spread_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    }
   }
 
   // Returns 0 if unknown.
@@ -179,6 +202,9 @@ class Estimates {
     std::atomic<std::int64_t> proof_asked_ns;
     std::atomic<std::uint32_t> lone;                      // measurements of lone launches
     std::atomic<std::int64_t> least_ns, least_before_ns;  // of this window of these, and of the one before
+    std::atomic<std::int64_t> undivided;  // launches whose length without others' work is known, at most kMaxUndivided
+    std::atomic<std::int64_t> undivided_ns;  // their mean
+    std::atomic<std::int64_t> undivided_spread_ns;
   };
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];
@@ -187,6 +213,7 @@ class Estimates {
       entry.doubt_ns.store(0, std::memory_order_relaxed);
       entry.proven_ns.store(0, std::memory_order_relaxed);
       entry.lone.store(0, std::memory_order_relaxed);
+      entry.undivided.store(0, std::memory_order_relaxed);
     }
     entry.mean_ns.store(std::clamp<std::int64_t>(mean_ns, 500, 10'000'000'000), std::memory_order_relaxed);
     entry.key.store(key, std::memory_order_relaxed);

@@ -12,6 +12,7 @@
 #include "guest/limiter/compute/fair_part.hpp"
 #include "guest/limiter/compute/launch_meter.hpp"
 #include "guest/limiter/compute/own_length.hpp"
+#include "guest/limiter/compute/undivided.hpp"
 
 namespace headgate::limiter {
 
@@ -94,6 +95,7 @@ class Meter : public LaunchMeter<Port> {
       next = std::min(next, settle_stream(stream, now_ns));
       look_around(*stream.context, now_ns);
       next = std::min(next, look_back(*stream.context, now_ns));
+      learn_undivided(estimates_, *stream.context, now_ns);
       note_oldest(stream);
     }
     for (const Oldest& oldest : oldest_) {
@@ -163,11 +165,11 @@ class Meter : public LaunchMeter<Port> {
   }
 
   void give_event(ContextMeter& context, abi::CUevent event) {
-    if (!context.pool_lock.try_lock()) return lost_event(event);
+    if (!context.pool_lock.try_lock()) return port_.destroy(event);
     const bool room = context.pooled < ContextMeter::kPool;
     if (room) context.pool[context.pooled++] = event;
     context.pool_lock.unlock();
-    if (!room) lost_event(event);
+    if (!room) port_.destroy(event);
   }
 
  private:
@@ -212,8 +214,6 @@ class Meter : public LaunchMeter<Port> {
       if (estimates_.uneven(bracket.functions[i])) return true;
     return false;
   }
-
-  void lost_event(abi::CUevent event) { port_.destroy(event); }
 
   // Computes event time in ns since the context's first anchor.
   bool gpu_ns(ContextMeter& context, abi::CUevent event, std::int64_t& ns) {
@@ -323,8 +323,9 @@ class Meter : public LaunchMeter<Port> {
     // But then its next launch counts as short: it may wait for another again.
     if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
     if (thin || released) return;
+    learn_later(estimates_, context, bracket, from, length);
     std::int64_t part = fair_part(context, length - others, new_ns, length, port_.now_ns());
-    if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, part)
+    if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, new_ns, part)
                   : stretched(context, bracket, part, start_event_ns))
       return;
     // When a launch on an idle stream began is known to its call's length.
@@ -483,6 +484,7 @@ class Meter : public LaunchMeter<Port> {
         was_sent_before(bracket, start_event_ns) ? start_event_ns : std::max(start_event_ns, bracket.first_ns);
     const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to,
                                               bracket.covered_until_ns == 0 ? start_event_ns : 0});
+    if (is_wanted(context, from)) note_others(context, bracket.others, from, settled_to, kReplayStepNs);
     bracket.covered_until_ns = settled_to;
     bracket.fresh_ns += fresh;
     book(context, fresh, false);

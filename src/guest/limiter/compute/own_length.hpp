@@ -14,6 +14,7 @@ inline constexpr std::int64_t kUsualParts = 64;    // an even kernel differs by 
 inline constexpr std::uint32_t kLongerInARow = 8;  // then it is the kernel that takes longer
 // Of its estimate and a slice: beside others' last kernels it seldom takes as many times as long.
 inline constexpr std::int64_t kMostTimes = 4;
+inline constexpr std::int64_t kMostTimesBeside = 8;  // nor beside the share's processes, and those of another one
 
 // Returns whether the mean says how long each of the bracket's kernels takes.
 inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
@@ -34,9 +35,10 @@ inline std::int64_t count_as_expected(ContextMeter& context, const Bracket& brac
 }
 
 // Returns whether others may have had the GPU during the bracket, so that it teaches nothing. part_ns: its own part of
-// its length, as learned if not. An estimate that is clearly wrong is replaced.
+// its length, as learned if not. new_ns: of its time, what the share was not charged for before. An estimate that is
+// clearly wrong is replaced.
 inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Bracket& bracket, const Span& span,
-                         std::int64_t from_ns, std::int64_t length_ns, std::int64_t& part_ns) {
+                         std::int64_t from_ns, std::int64_t length_ns, std::int64_t new_ns, std::int64_t& part_ns) {
   const std::int64_t expected_ns = bracket.expected_ns;
   const std::int64_t usual_ns =
       expected_ns / kUsualParts + 2 * estimates.spread_ns(bracket.functions[0]) * bracket.launches;
@@ -51,12 +53,14 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
     context.stretched = 0;
     replace(context.least_stretched_ns);
   };
-  if (near_span_ends(span, from_ns, from_ns + length_ns) || is_beside_others(context, bracket)) {
+  const bool beside = is_beside_others(context, bracket);
+  if (near_span_ends(span, from_ns, from_ns + length_ns) || beside) {
     // No kernel takes less time beside others.
     const bool shorter = length_ns < expected_ns - usual_ns;
     if (shorter) replace(length_ns);
     part_ns = length_ns;
-    if (length_ns > kMostTimes * (expected_ns + ledger::kGpuSliceNs)) return counts(length_ns), true;
+    const std::int64_t took_ns = beside ? new_ns : length_ns, times = beside ? kMostTimesBeside : kMostTimes;
+    if (took_ns > times * (expected_ns + ledger::kGpuSliceNs)) return counts(took_ns), true;
     // What is only a little shorter counts if there are no better ones for long.
     return !shorter && (length_ns >= expected_ns || ++context.unclear < kLongerInARow);
   }

@@ -17,6 +17,8 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kMinSpanNs = 2'000'000;
 // What others' kernels took of a span may be made up for after its end, in such a part of a cycle.
 inline constexpr std::int64_t kPastParts = 16;
+// Or before it begins, by as much as is owed: near their span's end others wait for time that their next kernel needs.
+inline constexpr std::int64_t kMostEarlyParts = 4;
 
 // A share's place in the cycle.
 struct Span {
@@ -45,7 +47,9 @@ constexpr std::int64_t span_wait_ns(const Span& span, std::int64_t now_ns, std::
   const std::int64_t begins_ns = (since_ns + std::max<std::int64_t>(0, ahead_ns)) % span.cycle_ns;
   if (begins_ns < span.length_ns && begins_ns + est_ns <= span.length_ns) return 0;
   const std::int64_t until_next_ns = span.cycle_ns - since_ns;
-  if (begins_ns >= span.length_ns + span.cycle_ns / kPastParts) return until_next_ns;
+  const std::int64_t early_ns = std::min(owed_ns, span.cycle_ns / kMostEarlyParts);
+  if (begins_ns >= span.length_ns + span.cycle_ns / kPastParts && begins_ns < span.cycle_ns - early_ns)
+    return until_next_ns;
   // A kernel longer than the span can never be owed as much.
   const std::int64_t lacks_ns = std::min(est_ns, span.length_ns) / 2 - owed_ns;
   if (lacks_ns <= 0) return 0;

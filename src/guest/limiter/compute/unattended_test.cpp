@@ -53,6 +53,18 @@ TEST(TimeSpan, GoesOnWhileHalfAKernelIsOwed) {
   EXPECT_EQ(span_wait_ns(kQuarter, 50 * kMs, 0, 300 * kMs, 13 * kMs), 0) << "no span has room for it";
 }
 
+// A share that is owed time begins before its span, by as much. Others wait there for time that their next kernel
+// needs.
+TEST(TimeSpan, BeginsEarlyByWhatIsOwed) {
+  const auto wait_at_ns = [](std::int64_t at_ns, std::int64_t owed_ns) {
+    return span_wait_ns(kQuarter, at_ns, 0, kMs, owed_ns);
+  };
+  EXPECT_EQ(wait_at_ns(39 * kMs, 10 * kMs), 11 * kMs);
+  EXPECT_EQ(wait_at_ns(40 * kMs, 10 * kMs), 0);
+  EXPECT_EQ(wait_at_ns(24 * kMs, 90 * kMs), 26 * kMs) << "a quarter of a cycle at most";
+  EXPECT_EQ(wait_at_ns(25 * kMs, 90 * kMs), 0);
+}
+
 TEST(TimeSpan, KnowsWhenOthersMayHaveTheGpu) {
   EXPECT_TRUE(near_span_ends(kQuarter, 55 * kMs, 56 * kMs));
   EXPECT_FALSE(near_span_ends(kQuarter, 63 * kMs, 75 * kMs));
