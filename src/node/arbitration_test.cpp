@@ -230,6 +230,9 @@ TEST_F(Arbitrated, AnOrderlyEndOpensAllGatesAndADeathNone) {
 
 TEST_F(Arbitrated, ANewArbiterContinuesWithTheVirtualTimesItFinds) {
   Tenant &a = tenant("a"), &b = tenant("b");
+  b.want();  // time that a share has alone is not charged
+  b.ring();
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::shut; }));
   a.pages.usage->compute[0].held_ns.fetch_add(500'000'000);
   a.work(3'600'000'000'000);
   a.ring();
@@ -298,11 +301,14 @@ TEST_F(Arbitrated, AShareAtItsCeilingKeepsNoOtherOut) {
 }
 
 TEST_F(Arbitrated, TimeHeldBeforeAShareWasSeenIsNotCharged) {
-  Tenant& a = tenant("a");
+  Tenant &a = tenant("a"), &b = tenant("b");
   const auto virtual_ns = [&] { return a.pages.policy->devices[0].virtual_time_ns.load(); };
   arbitration_.reset();
   a.pages.usage->compute[0].held_ns = 5'000'000'000;
   start();
+  b.want();  // time that a share has alone is not charged
+  b.ring();
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::shut; }));
   a.pages.usage->compute[0].held_ns = 5'100'000'000;
   a.ring();
   ASSERT_TRUE(soon([&] { return virtual_ns() != 0; }));
@@ -404,11 +410,14 @@ TEST_F(Arbitrated, ARemovedHolderLeavesTheGpuToOthers) {
 }
 
 TEST_F(Arbitrated, ChangedWeightsApplyFromTheNextDecision) {
-  const Tenant& a = tenant("a");
+  const Tenant &a = tenant("a"), &b = tenant("b");
   ledger::DeviceGrant changed = ledger::grant_of(*a.pages.policy).devices[0];
   changed.weight = 1000;
   ASSERT_FALSE(ledger::set_limits(*a.pages.writable_policy, 0, changed));
   const std::int64_t before = a.pages.policy->devices[0].virtual_time_ns.load();
+  b.want();  // time that a share has alone is not charged
+  b.ring();
+  ASSERT_TRUE(soon([&] { return b.gate() == Gate::open && a.gate() == Gate::shut; }));
   a.pages.usage->compute[0].held_ns.fetch_add(100'000'000);
   a.ring();
   // The old weight would make it ten times as much.
