@@ -145,9 +145,7 @@ class LaunchMeter {
       // Short launches may pass next to long work: they are charged, and cost little.
       const bool is_long = counted && (unknown || known_ns >= kAloneNs);
       const std::int64_t share_due_ns =
-          is_long ? ledger::sane_paid_ns(context.account->sent_until_ns.load(std::memory_order_relaxed)) -
-                        (has_share_room ? est_ns : 0)
-                  : 0;
+          is_long ? ledger::sane_paid_ns(context.account->sent_until_ns.load(std::memory_order_relaxed)) : 0;
       Admission admission =
           admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, no_room,
                 stream.due_ns.load(std::memory_order_relaxed), !unknown, context.arbitrated, share_due_ns);
