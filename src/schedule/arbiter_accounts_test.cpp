@@ -295,17 +295,17 @@ TEST(ArbiterAccounts, TimeAloneInAPaidTurnDelaysNoPromise) {
 // A share that wakes neither gains nor loses by its sleep.
 TEST(ArbiterAccounts, AShareThatSleepsKeepsItsDistance) {
   Gpus gpus;
-  const ShareId sleeps = gpus.add({Terms{}}), works = gpus.add({Terms{}});
+  const ShareId sleeps = gpus.add({Terms{}}), works = gpus.add({Terms{}}), too = gpus.add({Terms{}});
   std::int64_t at_ns = kMs;
   const auto ahead_ns = [&] {
     return gpus.arbiter.virtual_time_ns(sleeps, 0) - gpus.arbiter.virtual_time_ns(works, 0);
   };
-  play(gpus, {{sleeps, {0}}, {works, {0}}}, at_ns, 200);
-  while (ahead_ns() < kMs / 100) play(gpus, {{sleeps, {0}}, {works, {0}}}, at_ns, 1);
+  play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 200);
+  while (ahead_ns() < kMs / 100) play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 1);
   gpus.rest(sleeps);
-  play(gpus, {{works, {0}}}, at_ns, 100);
+  play(gpus, {{works, {0}}, {too, {0}}}, at_ns, 150);
   EXPECT_LT(ahead_ns(), -50 * kMs / 100);
-  play(gpus, {{sleeps, {0}}, {works, {0}}}, at_ns, 1);
+  play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 1);
   EXPECT_GE(ahead_ns(), 0);
 }
 TEST(ArbiterAccounts, TimeByWeightDelaysNoPromise) {

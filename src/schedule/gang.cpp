@@ -117,9 +117,10 @@ void GangOnGpu::charge(std::int64_t gpu_ns, bool by_promise) {
 
 void GangOnGpu::earn(std::int64_t passed_ns, bool contended) {
   constexpr std::int64_t kWhole = 1'000'000;
-  if (!seeks()) budget_ns = std::min(budget_ns, kIdleBudgetNs);
-  else if (contended)
-    budget_ns = std::min(budget_ns + passed_ns * guarantee_ppm / kWhole, kBudgetWindowNs * guarantee_ppm / kWhole);
+  const std::int64_t earned_ns = passed_ns * guarantee_ppm / kWhole;
+  if (seeks() && contended) budget_ns = std::min(budget_ns + earned_ns, kBudgetWindowNs * guarantee_ppm / kWhole);
+  else if (budget_ns < 0) budget_ns = std::min<std::int64_t>(budget_ns + earned_ns, 0);
+  else if (!seeks()) budget_ns = std::min(budget_ns, kIdleBudgetNs);
 }
 
 void GangOnGpu::end_turn(std::int64_t now_ns) {

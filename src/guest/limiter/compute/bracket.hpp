@@ -158,6 +158,9 @@ struct alignas(64) StreamMeter {
   std::atomic<std::uint32_t> head{0}, tail{0};
   // Used only by the settler.
   std::int64_t last_end_ns = 0;  // GPU time of the last settled end
+  // The same end in host time; kNothingOpen: it is an estimate. What follows at once on the GPU is marked from there,
+  // however the clock's map has moved since: in a replay the context loses the GPU at a pause.
+  std::int64_t marked_until_ns = 0;
   std::int64_t next_look_ns = 0;
   std::int64_t not_ready_ns = 0;  // when its oldest bracket was last seen not to have ended; 0: it was not looked at
   std::int64_t looks = 0;

@@ -33,8 +33,6 @@ inline constexpr std::int64_t kDoubtParts = 200;          // a doubt of less tha
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
-inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's start others' work may still run
-inline constexpr std::uint32_t kStretchedInARow = 4;    // then it is the kernel that takes longer
 inline constexpr std::int64_t kReleasedNs = 3'000'000;  // what ends so soon after a debt launch had waited for it
 
 template <typename Port>
@@ -118,7 +116,8 @@ class Meter : public LaunchMeter<Port> {
       if (stream.looks == 0) {
         stream.looks = 1;
         take_over(stream, bracket);
-        const std::int64_t expected_ns = uneven(bracket) ? 0 : std::min(bracket.expected_ns, kRunningNs + kLookNs);
+        const std::int64_t expected_ns =
+            uneven(estimates_, bracket) ? 0 : std::min(bracket.expected_ns, kRunningNs + kLookNs);
         stream.next_look_ns = std::max(bracket.opened_ns + expected_ns, bracket.closed_ns) + 10'000;
       }
       // Work that waited for the share's turn may end soon, even if it was checked rarely meanwhile.
@@ -132,7 +131,7 @@ class Meter : public LaunchMeter<Port> {
       if (answer == abi::CUDA_ERROR_NOT_READY) {
         stream.not_ready_ns = now_ns;
         charge_running(stream, bracket, now_ns);
-        if (!uneven(bracket) && stream.context->arbitrated)
+        if (!uneven(estimates_, bracket) && stream.context->arbitrated)
           expect_rest(*stream.context->pace, bracket.opened_ns, bracket.expected_ns, now_ns);
         return stream.next_look_ns = now_ns + pace_ns(stream, bracket, now_ns);
       }
@@ -201,18 +200,13 @@ class Meter : public LaunchMeter<Port> {
   // Returns when to query running work again: at the charge interval, in turns the sooner the nearer its end should be,
   // for another share may wait for that. After it soon, but a stuck kernel is not queried 20,000 times a second.
   std::int64_t pace_ns(StreamMeter& stream, const Bracket& bracket, std::int64_t now_ns) const {
-    const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(bracket), in_turns = stream.context->arbitrated;
+    const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(estimates_, bracket),
+               in_turns = stream.context->arbitrated;
     const std::int64_t part = in_turns ? 4 : 1;
     const std::int64_t due_ns = bracket.opened_ns + bracket.expected_ns;
     if (is_long && due_ns - now_ns > kLookNs) return std::clamp((due_ns - now_ns) / part, kLookNs, kRunningNs);
     const std::int64_t looks = stream.looks++;
     return looks < (in_turns && is_long ? 200 : 40) ? kLookNs : looks < 200 ? 5 * kLookNs : 20 * kLookNs;
-  }
-
-  bool uneven(const Bracket& bracket) const {
-    for (std::uint32_t i = 0; i < bracket.function_count; ++i)
-      if (estimates_.uneven(bracket.functions[i])) return true;
-    return false;
   }
 
   // Computes event time in ns since the context's first anchor.
@@ -287,14 +281,22 @@ class Meter : public LaunchMeter<Port> {
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
     if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
-    settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin, late);
+    const Begin begin{.event_ns = start_event_ns, .late_ns = late, .follows = !idle};
+    settle_span(stream, bracket, context.clock.host_ns(start), length, begin, thin);
     take_anchor(context, bracket);
     return true;
   }
 
-  void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length,
-                   std::int64_t start_event_ns, bool thin, std::int64_t late) {
+  // When a bracket's start event fired, how much later its work was there, and whether the stream's last work ended then.
+  struct Begin {
+    std::int64_t event_ns, late_ns;
+    bool follows;
+  };
+  void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length, const Begin& begin,
+                   bool thin) {
     ContextMeter& context = *stream.context;
+    const std::int64_t marked_from = begin.follows ? std::min(from, stream.marked_until_ns) : from;
+    stream.marked_until_ns = thin ? kNothingOpen : from + length;
     std::int64_t charged_length = length;
     if (thin) {
       charged_length = std::min(length, bracket.expected_ns);
@@ -304,7 +306,8 @@ class Meter : public LaunchMeter<Port> {
     } else if (stream.thin_brackets != 0) {
       ++stream.thin_brackets;
     }
-    std::int64_t fresh = hold(context, {from, from + charged_length, start_event_ns, !thin}, bracket.covered_until_ns);
+    std::int64_t fresh = hold(context, {marked_from, from + charged_length, begin.event_ns, !thin},
+                              std::max(from, bracket.covered_until_ns));
     book(context, fresh, thin || bracket.doubtful);
     fresh += bracket.fresh_ns;
     const Span span = span_of(*context.pace);
@@ -326,11 +329,11 @@ class Meter : public LaunchMeter<Port> {
     learn_later(estimates_, context, bracket, from, length);
     std::int64_t part = fair_part(context, length - others, new_ns, length, port_.now_ns());
     if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, new_ns, part)
-                  : stretched(context, bracket, part, start_event_ns))
+                  : stretched(estimates_, context, bracket, begin.event_ns, part))
       return;
     // When a launch on an idle stream began is known to its call's length.
-    const bool lone = context.arbitrated && !by_length && bracket.launches == 1 && late < length / kDoubtParts &&
-                      !is_beside_others(context, bracket);
+    const bool lone = context.arbitrated && !by_length && bracket.launches == 1 &&
+                      begin.late_ns < length / kDoubtParts && !is_beside_others(context, bracket);
     // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
@@ -346,31 +349,6 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t unknown_ns = 0;
     const std::int64_t known_ns = estimates_.known_ns(bracket.functions[0]);
     context.account->kernel_ns.compare_exchange_strong(unknown_ns, known_ns, std::memory_order_relaxed);
-  }
-
-  // Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both
-  // ends of a turn. For the last of several such in a row returns false, with the shortest in part_ns.
-  bool stretched(ContextMeter& context, const Bracket& bracket, std::int64_t& part_ns, std::int64_t start_event_ns) {
-    const std::int64_t began_ns = context.pace->turn_began_ns.load(std::memory_order_relaxed);
-    const bool within_turn = context.pace->turn_awaited_ns() <= began_ns && start_event_ns - began_ns > kHandOverNs;
-    const bool sure = within_turn || bracket.expected_ns > kLongNs;
-    // Usually a quarter longer is not even. But a slice of another share is less than that of kernels from 8 ms on, and
-    // each one learned moves the estimate by an eighth of it. From 16 ms on that is little.
-    const std::int64_t expected_ns = bracket.expected_ns;
-    const bool hides_slice = expected_ns > 4 * ledger::kGpuSliceNs && expected_ns < 8 * ledger::kGpuSliceNs;
-    const std::int64_t differs_ns = hides_slice ? ledger::kGpuSliceNs / 2 : expected_ns / 4;
-    const std::int64_t most_ns = expected_ns + (sure ? differs_ns : 0);
-    const bool longer = context.arbitrated && part_ns > most_ns && !uneven(bracket);
-    if (!longer) {
-      context.stretched = 0;
-      return false;
-    }
-    context.least_stretched_ns = context.stretched == 0 ? part_ns : std::min(context.least_stretched_ns, part_ns);
-    if (++context.stretched < kStretchedInARow) return true;
-    if (sure) return false;
-    part_ns = context.least_stretched_ns;
-    context.stretched = 0;
-    return false;
   }
 
   // Returns how much of that time the share has not been charged for. What the bracket itself covered may have left the
@@ -465,7 +443,7 @@ class Meter : public LaunchMeter<Port> {
     // Charge known long work from its start, before replays of other shares look for its marks. If the estimate says
     // little, running work must not look like time in which the next may start.
     const bool is_long = bracket.expected_ns >= kRunningNs;
-    const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : is_long ? kRunningNs : kQuantumNs;
+    const std::int64_t step_ns = uneven(estimates_, bracket) ? 2 * kLookNs : is_long ? kRunningNs : kQuantumNs;
     const std::int64_t due_ns = bracket.opened_ns + (is_long ? 0 : bracket.expected_ns);
     if (settled_to < std::max(due_ns, bracket.covered_until_ns) + step_ns) return;
     const abi::CUresult started = twice([&] { return port_.query(bracket.start); });

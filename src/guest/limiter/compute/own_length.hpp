@@ -1,5 +1,5 @@
-// While no daemon runs, no marks tell what other shares had of the GPU: kernels of known, even length count as that long,
-// not as long as they took beside others.
+// How long a bracket's kernels take without other shares' work, as far as it tells. While no daemon runs, no marks tell
+// what others had of the GPU: kernels of known, even length count as that long, not as long as they took beside others.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,45 @@
 
 namespace headgate::limiter {
 
-inline constexpr std::int64_t kUsualParts = 64;    // an even kernel differs by such a part of its length
-inline constexpr std::uint32_t kLongerInARow = 8;  // then it is the kernel that takes longer
+inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's start others' work may still run
+inline constexpr std::uint32_t kStretchedInARow = 4;    // then it is the kernel that takes longer
+inline constexpr std::int64_t kUsualParts = 64;         // an even kernel differs by such a part of its length
+inline constexpr std::uint32_t kLongerInARow = 8;       // then it is the kernel that takes longer
 // Of its estimate and a slice: beside others' last kernels it seldom takes as many times as long.
 inline constexpr std::int64_t kMostTimes = 4;
 inline constexpr std::int64_t kMostTimesBeside = 8;  // nor beside the share's processes, and those of another one
+
+inline bool uneven(const Estimates& estimates, const Bracket& bracket) {
+  for (std::uint32_t i = 0; i < bracket.function_count; ++i)
+    if (estimates.uneven(bracket.functions[i])) return true;
+  return false;
+}
+
+// Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both
+// ends of a turn. For the last of several such in a row returns false, with the shortest in part_ns.
+inline bool stretched(const Estimates& estimates, ContextMeter& context, const Bracket& bracket,
+                      std::int64_t start_event_ns, std::int64_t& part_ns) {
+  const std::int64_t began_ns = context.pace->turn_began_ns.load(std::memory_order_relaxed);
+  const bool within_turn = context.pace->turn_awaited_ns() <= began_ns && start_event_ns - began_ns > kHandOverNs;
+  const bool sure = within_turn || bracket.expected_ns > kLongNs;
+  // Usually a quarter longer is not even. But a slice of another share is less than that of kernels from 8 ms on, and
+  // each one learned moves the estimate by an eighth of it. From 16 ms on that is little.
+  const std::int64_t expected_ns = bracket.expected_ns;
+  const bool hides_slice = expected_ns > 4 * ledger::kGpuSliceNs && expected_ns < 8 * ledger::kGpuSliceNs;
+  const std::int64_t differs_ns = hides_slice ? ledger::kGpuSliceNs / 2 : expected_ns / 4;
+  const std::int64_t most_ns = expected_ns + (sure ? differs_ns : 0);
+  const bool longer = context.arbitrated && part_ns > most_ns && !uneven(estimates, bracket);
+  if (!longer) {
+    context.stretched = 0;
+    return false;
+  }
+  context.least_stretched_ns = context.stretched == 0 ? part_ns : std::min(context.least_stretched_ns, part_ns);
+  if (++context.stretched < kStretchedInARow) return true;
+  if (sure) return false;
+  part_ns = context.least_stretched_ns;
+  context.stretched = 0;
+  return false;
+}
 
 // Returns whether the mean says how long each of the bracket's kernels takes.
 inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
