@@ -85,12 +85,16 @@ inline bool is_beside_others(const ContextMeter& context, const Bracket& bracket
 
 // Returns the time that other shares had during a long command, by which it may seem longer than its estimate. That
 // time is known late, at both ends, and may be wrong, so it never makes the command shorter than its estimate.
-inline std::int64_t others_ns(const ContextMeter& context, const Bracket& bracket, std::int64_t length) {
+inline std::int64_t others_ns(const Estimates& estimates, const ContextMeter& context, const Bracket& bracket,
+                              std::int64_t length) {
   if (!context.arbitrated || length < kLongNs || is_beside_others(context, bracket)) return 0;
   const std::uint64_t given_back_ns =
       context.account->neighbours_ns.load(std::memory_order_relaxed) - bracket.neighbours_ns;
+  // In a share without a ceiling it may have counted as short.
+  const std::int64_t known_ns = bracket.function_count == 1 ? estimates.known_ns(bracket.functions[0]) : 0;
+  const std::int64_t least_ns = std::max({bracket.expected_ns, known_ns * bracket.launches, length / 2});
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(given_back_ns), 0,
-                                  std::max<std::int64_t>(0, length - std::max(bracket.expected_ns, length / 2)));
+                                  std::max<std::int64_t>(0, length - least_ns));
 }
 
 }  // namespace headgate::limiter

@@ -117,7 +117,7 @@ class LaunchMeter {
     // long kernels, which no gate takes back.
     const std::int64_t known_ns = alone ? estimates_.known_ns(function) : 0;
     const auto measured = [&] {
-      return context.arbitrated && known_ns != 0 && (!estimates_.differs(function) || known_ns > kLongestProofNs);
+      return context.arbitrated && known_ns != 0 && (!estimates_.differs(function) || known_ns >= kLongestProofNs);
     };
     const bool counts_short =
         alone && rate_ppm >= kNearlyAllPpm && est_ns > kUnknownCommandNs && estimates_.uneven(function) && !measured();

@@ -312,7 +312,7 @@ class Meter : public LaunchMeter<Port> {
     fresh += bracket.fresh_ns;
     const Span span = span_of(*context.pace);
     const bool by_length = span.cycle_ns != 0 && is_known(estimates_, bracket);
-    const std::int64_t new_ns = fresh, others = others_ns(context, bracket, length);
+    const std::int64_t new_ns = fresh, others = others_ns(estimates_, context, bracket, length);
     if (by_length) fresh = count_as_expected(context, bracket, span, charged_length, fresh);
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
@@ -457,6 +457,9 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t start = 0;
     if (!gpu_ns(context, bracket.start, start)) return;
     const std::int64_t start_event_ns = context.clock.host_ns(start);
+    if (context.arbitrated && (bracket.launches > 1 || bracket.expected_ns >= 2 * kRunningNs) &&
+        !uneven(estimates_, bracket) && !is_beside_others(context, bracket))
+      count_from_start(*context.pace, start_event_ns);
     if (stood_still(bracket, start_event_ns) || holds_idle_time(bracket, start_event_ns)) return;
     const std::int64_t from =
         was_sent_before(bracket, start_event_ns) ? start_event_ns : std::max(start_event_ns, bracket.first_ns);

@@ -134,6 +134,12 @@ inline void lower(std::atomic<std::int64_t>& until_ns, std::int64_t to_ns) {
   }
 }
 
+inline void raise(std::atomic<std::int64_t>& until_ns, std::int64_t to_ns) {
+  std::int64_t seen = until_ns.load(std::memory_order_relaxed);
+  while (seen < to_ns && !until_ns.compare_exchange_weak(seen, to_ns, std::memory_order_relaxed)) {
+  }
+}
+
 // Takes room for work of est_ns..credit; returns 0 if there is none.
 inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
   std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
@@ -162,10 +168,14 @@ inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t 
 // commands behind it are still ahead. While others have the GPU, no estimate elapses.
 inline void expect_rest(Pace& pace, std::int64_t sent_ns, std::int64_t expected_ns, std::int64_t now_ns) {
   if (pace.turn_awaited_ns() < sent_ns) return;
-  const std::int64_t least = now_ns + pace.unsettled_ns.load(std::memory_order_relaxed) - expected_ns;
-  std::int64_t seen = pace.busy_until_ns.load(std::memory_order_relaxed);
-  while (seen < least && !pace.busy_until_ns.compare_exchange_weak(seen, least, std::memory_order_relaxed)) {
-  }
+  raise(pace.busy_until_ns, now_ns + pace.unsettled_ns.load(std::memory_order_relaxed) - expected_ns);
+}
+
+// Call when the oldest command is known to have begun at began_ns, in turns: the first one of a turn is sent before the
+// GPU is free.
+inline void count_from_start(Pace& pace, std::int64_t began_ns) {
+  if (pace.cycle_ns.load(std::memory_order_relaxed) == 0)
+    raise(pace.busy_until_ns, began_ns + pace.unsettled_ns.load(std::memory_order_relaxed));
 }
 
 // The processes of a share together may have only as much in flight as one: at the end of a turn each would leave that
