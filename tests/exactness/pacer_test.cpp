@@ -160,6 +160,7 @@ TEST(PacerRoom, QueuedWorkTakesLongerBesideTheSharesOtherProcesses) {
 // By that much it may seem longer than its estimate. It is known late, and may be wrong.
 TEST(FairPart, OthersTimeLengthensALongCommandOnly) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
+  const auto estimates = std::make_unique<Estimates>();
   const auto context = std::make_unique<ContextMeter>();
   Pace pace;
   context->account = account.get();
@@ -170,17 +171,24 @@ TEST(FairPart, OthersTimeLengthensALongCommandOnly) {
   bracket.opened_ns = kNow;
   bracket.neighbours_ns = 2 * kMs;
   bracket.expected_ns = 10 * kMs;
-  EXPECT_EQ(others_ns(*context, bracket, 20 * kMs), 5 * kMs);
-  EXPECT_EQ(others_ns(*context, bracket, 12 * kMs), 2 * kMs) << "never shorter than its estimate";
-  EXPECT_EQ(others_ns(*context, bracket, kLongNs - 1), 0);
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, 20 * kMs), 5 * kMs);
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, 12 * kMs), 2 * kMs) << "never shorter than its estimate";
+  bracket.expected_ns = 200 * kUs;
+  bracket.function_count = bracket.launches = 1;
+  bracket.functions[0] = 1;
+  estimates->learn(1, 11 * kMs);
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, 12 * kMs), kMs) << "also if it counted as short";
+  bracket.expected_ns = 10 * kMs;
+  bracket.function_count = 0;
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, kLongNs - 1), 0);
   pace.busy_streams = 2;
-  EXPECT_EQ(others_ns(*context, bracket, 20 * kMs), 0) << "it was beside another stream";
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, 20 * kMs), 0) << "it was beside another stream";
   pace.busy_streams = 1;
   account->several_until_ns = kNow + 1;
-  EXPECT_EQ(others_ns(*context, bracket, 20 * kMs), 0) << "or another process";
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, 20 * kMs), 0) << "or another process";
   account->several_until_ns = kNow;
   context->arbitrated = false;
-  EXPECT_EQ(others_ns(*context, bracket, 20 * kMs), 0);
+  EXPECT_EQ(others_ns(*estimates, *context, bracket, 20 * kMs), 0);
 }
 
 }  // namespace
