@@ -1,0 +1,239 @@
+// How turns end, and what a holder's pauses give others, without a GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "schedule/test_gpus.hpp"
+
+namespace headgate::schedule {
+namespace {
+
+TEST(Arbiter, TheSuccessorMaySendOneKernelBeforeTheEnd) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  gpus.want(a);
+  gpus.want(b);
+  Decision decision = gpus.decide(kMs);
+  const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
+  gpus.run(first, kShortestLeaseNs);
+  decision = gpus.decide(kMs + 50 * kUs);
+  EXPECT_EQ(gpus.gate(second), Gate::queued);
+  EXPECT_EQ(decision.wake_at_ns, kMs + kShortestLeaseNs - kOverlapNs);
+  gpus.uses[{first, 0}].held_ns = kMs;
+  decision = gpus.decide(decision.wake_at_ns);
+  EXPECT_EQ(gpus.gate(second), Gate::batch);
+  EXPECT_EQ(gpus.gate(first), Gate::open);
+}
+// Two shares that have been busy for 200 ms, and the end of a turn.
+struct EndOfTurn {
+  EndOfTurn() : a(gpus.add({Terms{}})), b(gpus.add({Terms{}})) {
+    do play(gpus, {{a, {0}}, {b, {0}}}, at_ns, 1);
+    while (at_ns < 200 * kMs || gpus.gate(a) != Gate::open);
+  }
+  // Advances by 0.5 ms at a time until the turn of `a` is over and its gate shut, with this much in flight all the
+  // time.
+  void keep_in_flight(std::int64_t in_flight_ns) {
+    for (int i = 0; i < 100 && gpus.gate(a) == Gate::open; ++i) {
+      gpus.run(a, in_flight_ns), gpus.uses[{a, 0}].held_ns += kMs / 2;
+      gpus.want(b);
+      gpus.decide(at_ns += kMs / 2);
+    }
+    gpus.want(a);
+  }
+
+  Gpus gpus;
+  ShareId a, b;
+  std::int64_t at_ns = kMs;
+};
+TEST(Arbiter, ATurnEndsWithItsLastKernels) {
+  EndOfTurn end;
+  end.keep_in_flight(2 * kMs);
+  EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::queued);
+  EXPECT_EQ(end.gpus.decide(end.at_ns).wake_at_ns, end.at_ns + 2 * kMs - kTailLeadNs);
+  end.gpus.uses[{end.a, 0}].in_flight_ns = kTailLeadNs;
+  end.gpus.decide(end.at_ns + 2 * kMs - kTailLeadNs);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
+  EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
+}
+// Decided ahead of its time it needs no wake-up.
+TEST(Arbiter, AHandOverBehindShortKernelsIsKnownBefore) {
+  for (const std::int64_t next_kernel_ns : {200 * kUs, 5 * kMs, std::int64_t{0}}) {
+    EndOfTurn end;
+    end.gpus.uses[{end.a, 0}].kernel_ns = 200 * kUs;
+    end.gpus.uses[{end.b, 0}].kernel_ns = next_kernel_ns;
+    end.keep_in_flight(kMs);
+    const Decision now = end.gpus.decide(end.at_ns);
+    ASSERT_EQ(end.gpus.gate(end.b), Gate::queued);
+    EXPECT_EQ(now.wake_at_ns, end.at_ns + kMs - kTailLeadNs);
+    EXPECT_EQ(now.is_hand_over, next_kernel_ns == 200 * kUs);
+    if (!now.is_hand_over) continue;
+    end.gpus.uses[{end.a, 0}].in_flight_ns = kTailLeadNs;
+    const Decision then = end.gpus.decide(now.wake_at_ns);
+    EXPECT_FALSE(then.is_hand_over);
+    const auto next = std::ranges::find(then.changes, end.b, &Change::share);
+    ASSERT_NE(next, then.changes.end());
+    EXPECT_EQ(next->gate, Gate::open);
+    EXPECT_EQ(next->opens_ns, end.at_ns + kMs - kTailLeadNs);
+  }
+}
+TEST(Arbiter, ATurnEndsAtOnceIfItsLastKernelsEndEarly) {
+  EndOfTurn end;
+  end.keep_in_flight(2 * kMs);
+  ASSERT_EQ(end.gpus.gate(end.b), Gate::queued);
+  EXPECT_EQ((end.gpus.batches[{end.a, 0}]), kEndingNs) << "so that its end is told";
+  end.gpus.uses[{end.a, 0}].in_flight_ns = 0;
+  end.gpus.decide(end.at_ns + kMs / 2);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
+  EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
+}
+// Each look is a wake-up of the arbiter's thread.
+TEST(Arbiter, AHandOverHiddenBehindKernelsNeedsNoEarlierLook) {
+  for (const std::int64_t in_flight_ns : {kTailLeadNs, kTailLeadNs + 2 * kOverlapNs}) {
+    EndOfTurn end;
+    const std::int64_t lease_end_ns = end.at_ns - kMs + kShortestLeaseNs;
+    end.gpus.run(end.a, in_flight_ns);
+    end.gpus.want(end.b);
+    EXPECT_EQ(end.gpus.decide(end.at_ns).wake_at_ns,
+              in_flight_ns > kTailLeadNs + kOverlapNs ? lease_end_ns : lease_end_ns - kOverlapNs);
+  }
+}
+TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
+  Gpus gpus;
+  const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  gpus.uses[{full, 0}].kernel_ns = 500 * kUs;  // so its turns are as long
+  const auto work = [&](std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
+    Use& use = gpus.uses[{sparse, 0}];
+    use.kernel_ns = 50 * kUs;
+    use.dry_ns = at_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    gpus.run(sparse, 50 * kUs);
+    return gpus.decide(at_ns);
+  };
+  std::int64_t now_ns = 20 * kMs;
+  for (; now_ns < 40 * kMs; now_ns += kMs) work(now_ns);
+  gpus.want(full);
+  int looks = 0;
+  while (gpus.gate(full) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
+  looks = 0;
+  gpus.run(full, kMs);
+  while (gpus.gate(sparse) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
+  looks = 0;
+  gpus.rest(full), gpus.want(full);
+  while (gpus.gate(full) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
+  EXPECT_LE(looks, 5) << "each half millisecond, and before the end: 7";
+}
+TEST(Arbiter, ATurnContinuesIfNoOtherWantsTheGpu) {
+  EndOfTurn end;
+  end.keep_in_flight(2 * kMs);
+  ASSERT_EQ(end.gpus.gate(end.a), Gate::queued);
+  end.gpus.uses[{end.b, 0}] = {};
+  end.gpus.decide(end.at_ns + 500 * kUs);
+  end.gpus.decide(end.at_ns + 3 * kMs);
+  EXPECT_TRUE(end.gpus.gate(end.a) == Gate::open || end.gpus.gate(end.a) == Gate::open_notify);
+}
+TEST(Arbiter, EndlessWorkIsWaitedForOnceAndCharged) {
+  EndOfTurn end;
+  end.keep_in_flight(3 * kMs);
+  ASSERT_EQ(end.gpus.gate(end.b), Gate::queued);
+  const std::int64_t before_ns = end.gpus.arbiter.virtual_time_ns(end.a, 0);
+  std::int64_t waited_ns = 0;
+  for (; end.gpus.gate(end.b) != Gate::open && waited_ns < 100 * kMs; waited_ns += 100 * kUs)
+    end.gpus.decide(end.at_ns + waited_ns);
+  EXPECT_LE(waited_ns, 3 * kMs + kTailLeadNs + 200 * kUs);
+  // No process worked meanwhile, and the time belongs to its turn.
+  for (std::int64_t at_ns = end.at_ns; at_ns < end.at_ns + 60 * kMs; at_ns += kMs)
+    while (const auto turn = end.gpus.arbiter.next_turn(at_ns))
+      end.gpus.arbiter.settle(*turn, turn->share == end.a ? 3 * kMs : 0);
+  EXPECT_GE(end.gpus.arbiter.virtual_time_ns(end.a, 0) - before_ns, 2 * kMs / 100) << "at its weight";
+}
+TEST(Arbiter, ATurnDoesNotWaitForTooLongKernels) {
+  EndOfTurn end;
+  end.gpus.uses[{end.a, 0}].kernel_ns = kTailNs + kMs;
+  end.keep_in_flight(10 * kMs);
+  for (std::int64_t turn_ns = 0; turn_ns < kLongestLeaseNs; turn_ns += kMs / 2) end.gpus.decide(end.at_ns += kMs / 2);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
+}
+TEST(Arbiter, AShareWithPausesWaitsForNoLastKernels) {
+  EndOfTurn end;
+  for (int i = 0; i < 20; ++i) {  // it sleeps
+    end.gpus.rest(end.b), end.gpus.run(end.a, 2 * kMs);
+    end.gpus.decide(end.at_ns += kMs);
+  }
+  end.keep_in_flight(2 * kMs);
+  EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
+}
+TEST(Arbiter, SharesThatFitIntoPausesNeedNoDecision) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  const auto sparse = [&](ShareId share, std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
+    Use& use = gpus.uses[{share, 0}];
+    use.kernel_ns = 50 * kUs;
+    use.dry_ns = at_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    gpus.run(share, 50 * kUs);
+  };
+  Decision decision;
+  std::int64_t now_ns = 20 * kMs;
+  for (; now_ns <= 60 * kMs; now_ns += kMs) {
+    for (const ShareId share : {a, b}) sparse(share, now_ns);
+    decision = gpus.decide(now_ns);
+  }
+  const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
+  EXPECT_EQ(gpus.gate(first), Gate::open);
+  EXPECT_EQ(gpus.gate(second), Gate::batch);
+  std::int64_t looks = 0;
+  for (const std::int64_t end_ns = now_ns + 50 * kMs; now_ns < end_ns; ++looks) {
+    for (const ShareId share : {a, b}) sparse(share, now_ns);
+    now_ns = gpus.decide(now_ns).wake_at_ns;
+  }
+  EXPECT_LE(looks, 50 * kMs / kShortestLeaseNs + 1);
+}
+// Its pauses last 20 ms, so the GPU would idle until it is known that one has begun.
+TEST(Arbiter, TheNextSendsAKernelBeforeAHoldersLongPause) {
+  Gpus gpus;
+  const ShareId bursts = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  gpus.uses[{bursts, 0}] = {.kernel_ns = 2 * kMs, .dry_ns = 80 * kMs, .dry_spells = 4};
+  std::int64_t at_ns = 0;
+  play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 40);
+  while (gpus.gate(bursts) == Gate::open) play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
+  while (gpus.gate(bursts) != Gate::open) play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
+  gpus.run(bursts, 2 * kMs);
+  at_ns = gpus.decide(at_ns).wake_at_ns;  // of a turn of 5 ms
+  gpus.run(bursts, kOverlapNs);
+  const Decision decision = gpus.decide(at_ns);
+  EXPECT_EQ(gpus.gate(full), Gate::batch);
+  EXPECT_EQ(gpus.gate(bursts), Gate::open);
+  EXPECT_EQ(decision.wake_at_ns, at_ns + 2 * kOverlapNs);
+  gpus.rest(bursts);
+  gpus.decide(decision.wake_at_ns);
+  EXPECT_EQ(gpus.gate(full), Gate::open);
+}
+// Each of them sends its part.
+TEST(Arbiter, ABatchIsDividedAmongAFillersProcesses) {
+  std::int64_t batch_ns[2] = {};
+  for (const std::uint32_t processes : {1u, 4u}) {
+    Gpus gpus;
+    const ShareId sparse = gpus.add({Terms{.weight = 1'000}}), filler = gpus.add({Terms{.weight = 1}});
+    for (std::int64_t now_ns = 20 * kMs; now_ns <= 60 * kMs; now_ns += kMs) {
+      Use& use = gpus.uses[{sparse, 0}];
+      use.kernel_ns = 50 * kUs;
+      use.dry_ns = now_ns / 5 * 4;
+      use.dry_spells = static_cast<std::uint64_t>(now_ns / (250 * kUs));
+      gpus.run(sparse, 50 * kUs);
+      gpus.uses[{filler, 0}].kernel_ns = 10 * kUs;
+      gpus.uses[{filler, 0}].processes = processes;
+      gpus.want(filler);
+      for (const Change& change : gpus.decide(now_ns).changes)
+        if (change.share == filler) batch_ns[processes > 1] = change.batch_ns;
+    }
+    EXPECT_EQ(gpus.gate(filler), Gate::batch);
+  }
+  EXPECT_EQ(batch_ns[0], kGapsInAPortion * 200 * kUs);
+  EXPECT_EQ(batch_ns[1], batch_ns[0] / 4);
+}
+
+}  // namespace
+}  // namespace headgate::schedule
