@@ -301,12 +301,16 @@ TEST(ArbiterAccounts, AShareThatSleepsKeepsItsDistance) {
     return gpus.arbiter.virtual_time_ns(sleeps, 0) - gpus.arbiter.virtual_time_ns(works, 0);
   };
   play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 200);
-  while (ahead_ns() < kMs / 100) play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 1);
+  for (int i = 0; i < 100 && ahead_ns() < kMs / 100; ++i)
+    play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 1);
+  const std::int64_t before_ns = ahead_ns();
+  ASSERT_GE(before_ns, kMs / 100);
   gpus.rest(sleeps);
   play(gpus, {{works, {0}}, {too, {0}}}, at_ns, 150);
   EXPECT_LT(ahead_ns(), -50 * kMs / 100);
   play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 1);
   EXPECT_GE(ahead_ns(), 0);
+  EXPECT_LE(ahead_ns(), before_ns + 2 * kMs / 100);
 }
 TEST(ArbiterAccounts, TimeByWeightDelaysNoPromise) {
   Gpus gpus;

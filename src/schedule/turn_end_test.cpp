@@ -198,8 +198,13 @@ TEST(Arbiter, TheNextSendsAKernelBeforeAHoldersLongPause) {
   gpus.uses[{bursts, 0}] = {.kernel_ns = 2 * kMs, .dry_ns = 80 * kMs, .dry_spells = 4};
   std::int64_t at_ns = 0;
   play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 40);
-  while (gpus.gate(bursts) == Gate::open) play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
-  while (gpus.gate(bursts) != Gate::open) play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
+  const auto play_while = [&](bool open) {
+    for (int i = 0; i < 100 && (gpus.gate(bursts) == Gate::open) == open; ++i)
+      play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
+  };
+  play_while(true);
+  play_while(false);
+  ASSERT_EQ(gpus.gate(bursts), Gate::open);
   gpus.run(bursts, 2 * kMs);
   at_ns = gpus.decide(at_ns).wake_at_ns;  // of a turn of 5 ms
   gpus.run(bursts, kOverlapNs);

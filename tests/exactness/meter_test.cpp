@@ -191,7 +191,6 @@ TEST_F(MeterAlone, AStuckStreamGetsFewRecords) {
   expect_nothing_left();
 }
 
-// A command of known length passes after 20 ms; one of unknown length waits as long as the work has already run.
 // What other shares add to some measurements is no part of a kernel's length. A change of that is.
 TEST(Estimates, OfLoneLaunchesTheShortestRecentOneCounts) {
   const auto estimates = std::make_unique<Estimates>();
@@ -208,6 +207,7 @@ TEST(Estimates, OfLaunchesThatDifferTheMeanCounts) {
   EXPECT_GT(estimates->known_ns(1), 3 * kMs);
 }
 
+// A command of known length passes after 20 ms; one of unknown length waits as long as the work has already run.
 TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
   for (const bool measured : {true, false}) {
     const auto account = std::make_unique<ledger::ComputeAccount>();
