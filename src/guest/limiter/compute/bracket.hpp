@@ -176,7 +176,7 @@ struct alignas(64) StreamMeter {
 inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_t fresh_ns, std::int64_t worked_ns) {
   const ContextMeter& context = *stream.context;
   // In turns estimates count until nothing of the share is in flight. The process that settles first pays for the time
-  // of all, and for what a neighbour had in it, so this says nothing of its own part.
+  // of all, and for what a neighbour had in it, so this says nothing of the process's part.
   const std::int64_t unused_ns = bracket.expected_ns - worked_ns;
   const bool in_turns = context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
   if (bracket.shares_room) ended_in_share(*context.account, *context.pace, in_turns ? 0 : unused_ns);
