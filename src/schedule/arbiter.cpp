@@ -53,6 +53,7 @@ void Arbiter::adopt(ShareId id, std::uint32_t gpu, const Use& use, Gate gate) {
   if (place == nullptr) return;
   place->use = sane(use);
   place->gate = gate;
+  place->batch_ns = -1;  // unknown
 }
 
 void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
@@ -65,8 +66,12 @@ void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
     stake->add_up_terms();
     // Its distance from the others remains the same GPU time.
     const double ratio = weight / static_cast<double>(std::max<std::int64_t>(1, stake->weight));
-    const double ahead_ns = static_cast<double>(stake->virtual_ns - clock_ns(*stake)) * ratio;
-    stake->virtual_ns = clock_ns(*stake) + static_cast<std::int64_t>(std::clamp(ahead_ns, -1e17, 1e17));
+    const auto scaled_ns = [ratio](std::int64_t ahead_ns) {
+      return static_cast<std::int64_t>(std::clamp(static_cast<double>(ahead_ns) * ratio, -1e17, 1e17));
+    };
+    const std::int64_t left_ns = stake->clock_left_ns ? scaled_ns(stake->virtual_ns - *stake->clock_left_ns) : 0;
+    stake->virtual_ns = clock_ns(*stake) + scaled_ns(stake->virtual_ns - clock_ns(*stake));
+    if (stake->clock_left_ns) stake->clock_left_ns = stake->virtual_ns - left_ns;
   }
 }
 
@@ -105,8 +110,8 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   if (!was_overdue) place->overdue_since_ns = now_ns;
   stake->held_ns = std::clamp(stake->held_ns + held_ns, -kMaxHeldNs, kMaxHeldNs);
   // What it has while no other wants the GPU is free. What is given back then was charged beside others.
-  const std::int64_t returned_ns = std::min(held_ns, -std::clamp<std::int64_t>(back_ns, 0, place->paid_ns));
-  const std::int64_t charged_ns = is_sought(*stake) ? held_ns : returned_ns;
+  const std::int64_t returned_ns = -std::clamp<std::int64_t>(std::max(back_ns, -held_ns), 0, place->paid_ns);
+  const std::int64_t charged_ns = is_sought(*stake) ? std::max(held_ns, -place->paid_ns) : returned_ns;
   place->paid_ns = std::clamp<std::int64_t>(place->paid_ns + charged_ns, 0, kMaxLateNs);
   stake->ahead_ns =
       std::clamp(stake->ahead_ns + (stake->seeks() ? charged_ns : returned_ns), -kMaxAheadNs, kMaxAheadNs);
@@ -132,8 +137,11 @@ Decision Arbiter::decide(std::int64_t now_ns) {
   set_gates(now_ns);
   record_turns(now_ns);
   due_ns_ = wake_at_ns(now_ns);
-  const bool is_hand_over = std::ranges::any_of(
-      gpus_, [this](const Gpu& gpu) { return gpu.hand_over_ns == due_ns_ && gpu.protected_until_ns < due_ns_; });
+  // What shares do on another GPU until then is not known.
+  const bool is_hand_over = std::ranges::count_if(gpus_, [](const Gpu& gpu) { return gpu.wanted_by > 1; }) == 1 &&
+                            std::ranges::any_of(gpus_, [this](const Gpu& gpu) {
+                              return gpu.hand_over_ns == due_ns_ && gpu.protected_until_ns < due_ns_;
+                            });
   return {changes_, due_ns_, is_hand_over};
 }
 

@@ -48,7 +48,7 @@ Change Arbiter::gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::in
     if (protect && tail_of_others(stake, now_ns)) return closed;
     if (protect) return is(Gate::batch, std::clamp(place.use.kernel_ns, kProtectedBatchNs, kLongestLeaseNs));
     Change open = is(Gate::open);
-    open.opens_ns = gpu.hand_over_ns;
+    open.opens_ns = std::min(gpu.hand_over_ns, now_ns);
     return open;
   }
   if (gpu.holder == nullptr && gpu.wanted_by == 0) return is(Gate::open_notify);

@@ -127,6 +127,7 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
+  // A lost ring costs 10 ms at most: while launches wait, there is a look each 10 ms.
   stake.lease_end_ns = now_ns + rest_ns;
   // The end of short kernels is known well enough to hand the GPU over without a look. Not to kernels whose length is
   // unknown, nor in turns as short as the GPU's slices: a kernel that one cuts off then waits for several shares.

@@ -26,13 +26,15 @@ void Arbiter::refresh(std::int64_t now_ns) {
 }
 
 // A gang that did not want the GPU has not saved up credit. Over a pause it keeps its distance from the clock: what
-// turns gave it beyond its part, at most one turn, or less.
+// turns gave it beyond its part, at most one turn, or by how much it was behind, 100 ms at most.
 void Arbiter::keep_distance(GangOnGpu& stake) {
   const std::int64_t clock_ns = this->clock_ns(stake), turn_ns = stake.price_ns(kLongestLeaseNs);
   std::int64_t least_ns = clock_ns - stake.price_ns(stake.rested ? kRestCreditNs : kGapCreditNs);
   if (stake.slept && !stake.rested)
-    least_ns = stake.clock_left_ns ? std::min(stake.virtual_ns - *stake.clock_left_ns, turn_ns) + clock_ns
-                                   : clock_ns - turn_ns;
+    least_ns =
+        stake.clock_left_ns
+            ? std::clamp(stake.virtual_ns - *stake.clock_left_ns, -stake.price_ns(kRestCreditNs), turn_ns) + clock_ns
+            : clock_ns - turn_ns;
   stake.virtual_ns = std::max(stake.virtual_ns, least_ns);
 }
 
@@ -81,7 +83,9 @@ void Arbiter::change_rank(Gang& gang, std::uint32_t rank) {
   const std::uint32_t before = std::exchange(gang.rank, std::min(rank, kRanks - 1));
   for (GangOnGpu& stake : gang.stakes) {
     const std::int64_t ahead_ns = stake.virtual_ns - gpus_[stake.gpu].least_ns[before];
-    stake.virtual_ns = std::clamp(clock_ns(stake) + ahead_ns, -kMaxHeldNs, kMaxHeldNs);
+    const std::int64_t virtual_ns = std::clamp(clock_ns(stake) + ahead_ns, -kMaxHeldNs, kMaxHeldNs);
+    if (stake.clock_left_ns) *stake.clock_left_ns += virtual_ns - stake.virtual_ns;
+    stake.virtual_ns = virtual_ns;
   }
 }
 

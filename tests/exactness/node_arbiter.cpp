@@ -50,8 +50,8 @@ schedule::Use Node::use_of(const Entry& entry, std::int64_t now_ns) const {
     use.credit_ns = std::max<std::int64_t>(0, -left_ns);
     use.ceiling_ppm = tenant.ceiling;
   }
-  if (use.in_flight_ns > 0 && clock_ns < entry.account->several_until_ns.load())
-    use.in_flight_ns = std::max<std::int64_t>(1'000, entry.account->sent_until_ns.load() - clock_ns);
+  if (use.in_flight_ns > 0 && now_ns < entry.account->several_until_ns.load())
+    use.in_flight_ns = std::max<std::int64_t>(1'000, entry.account->sent_until_ns.load() - now_ns);
   return use;
 }
 

@@ -136,7 +136,7 @@ TEST(PacerRoom, AfterAShutGateAllThatIsNotSettledIsAhead) {
     EXPECT_EQ(pace.turn_awaited_ns(), kNow);
   }
 }
-// Work is ahead for as long as it takes beside the share's other processes.
+// Work is ahead as long as it takes beside the share's other processes.
 TEST(PacerRoom, QueuedWorkTakesLongerBesideTheSharesOtherProcesses) {
   const auto estimates = std::make_unique<Estimates>();
   const auto account = std::make_unique<ledger::ComputeAccount>();

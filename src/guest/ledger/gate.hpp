@@ -31,6 +31,8 @@ inline constexpr std::int64_t kEndingNs = 2'000;
 // 0: now.
 void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0,
                 std::int64_t opens_ns = 0);
+// Returns whether an `open` gate may open later than now: no clock needs to be read if not.
+inline bool may_open_later(const DevicePolicy& policy) { return policy.opens_us.load(std::memory_order_relaxed) != 0; }
 // Returns how long until launches pass at an `open` gate; 0: they do.
 std::int64_t opens_in_ns(const DevicePolicy& policy, std::int64_t now_ns);
 // Owner only. Makes a system call, which takes longer if it wakes a sleeping processor. Wakes at most kMaxWoken; the

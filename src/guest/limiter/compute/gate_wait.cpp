@@ -4,6 +4,7 @@
 
 #include "guest/bare/text.hpp"
 #include "guest/ledger/gate.hpp"
+#include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -76,8 +77,7 @@ void GateWait::goes_on(WaitReason reason) {
   for (const std::int64_t waited_ns : waited_ns_) untold_ns += waited_ns;
   if (untold_ns >= kTellEachNs) tell_account();
   // Until its last kernels have ended, the GPU is the share's own.
-  if (reason == WaitReason::turn && !ledger::is_ending(session.policy->devices[context_.device]))
-    context_.pace->set_turn_awaited(now_ns);
+  if (reason == WaitReason::turn && !turn_is_ending(context_.device)) context_.pace->set_turn_awaited(now_ns);
   const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
   // Log first: once the wait is noted, its cause may change.

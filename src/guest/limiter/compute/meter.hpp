@@ -206,7 +206,8 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t due_ns = bracket.opened_ns + bracket.expected_ns;
     if (is_long && due_ns - now_ns > kLookNs) return std::clamp((due_ns - now_ns) / part, kLookNs, kRunningNs);
     const std::int64_t looks = stream.looks++;
-    return looks < (in_turns && is_long ? 200 : 40) ? kLookNs : looks < 200 ? 5 * kLookNs : 20 * kLookNs;
+    const std::int64_t close_looks = in_turns && is_long ? 200 : 40;
+    return looks < close_looks ? kLookNs : looks < close_looks + 160 ? 5 * kLookNs : 20 * kLookNs;
   }
 
   // Computes event time in ns since the context's first anchor.
@@ -281,7 +282,7 @@ class Meter : public LaunchMeter<Port> {
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
     if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
-    const Begin begin{.event_ns = start_event_ns, .late_ns = late, .follows = !idle};
+    const Begin begin{.event_ns = start_event_ns, .late_ns = late, .follows = !idle && late == 0};
     settle_span(stream, bracket, context.clock.host_ns(start), length, begin, thin);
     take_anchor(context, bracket);
     return true;
@@ -465,7 +466,8 @@ class Meter : public LaunchMeter<Port> {
         was_sent_before(bracket, start_event_ns) ? start_event_ns : std::max(start_event_ns, bracket.first_ns);
     const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to,
                                               bracket.covered_until_ns == 0 ? start_event_ns : 0});
-    if (is_wanted(context, from)) note_others(context, bracket.others, from, settled_to, kReplayStepNs);
+    if (is_wanted(estimates_, context, bracket, from))
+      note_others(context, bracket.others, from, settled_to, kReplayStepNs);
     bracket.covered_until_ns = settled_to;
     bracket.fresh_ns += fresh;
     book(context, fresh, false);

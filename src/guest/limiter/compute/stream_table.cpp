@@ -70,6 +70,9 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device) {
   free->anchor = nullptr;
   free->gpu_base_ns = 0;
   free->seat = {};
+  free->unlearned = {};
+  free->replay = {};
+  free->undivided_taken = false;
   free->seat_epoch = 0;
   free->marked_until_ns = free->looked_back_ns = free->looked_around_ns = 0;
   free->launches = &session.usage->slots[session.slot].devices[device].launches;

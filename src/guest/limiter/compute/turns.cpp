@@ -128,13 +128,18 @@ bool dry(const StreamMeter& stream) {
   return port.query(stream.closed[(tail - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
-// This process has nothing in flight any more. Returns whether the share's other processes have nothing either.
+// This process has nothing in flight any more. Returns whether the share's other processes have nothing either. Of two
+// that end at once, one sees that the other has: the order of their stores and loads is the same for both.
 bool was_last(std::uint32_t device) {
-  // Of two processes that end at once, one sees that the other has.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
   const std::uint32_t slots = std::min(session.usage->slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
-  for (std::uint32_t slot = 0; slot < slots; ++slot)
-    if (slot != session.slot && ledger::work_of(*session.usage, device, slot).work_until_ns != 0) return false;
+  const std::int64_t now_ns = port.now_ns();
+  for (std::uint32_t slot = 0; slot < slots; ++slot) {
+    if (slot == session.slot) continue;
+    const std::int64_t until_ns = session.usage->slots[slot].devices[device].work_until_ns.load();
+    // A stopped process would keep the others from it for ever. If its work goes on, the arbiter sees that.
+    if (until_ns == 0 || until_ns <= now_ns - ledger::kNoPulseNs) continue;
+    if (ledger::work_of(*session.usage, device, slot).work_until_ns != 0) return false;
+  }
   return true;
 }
 
@@ -152,7 +157,12 @@ bool turn_is_open(std::uint32_t device) {
   if (left_alone(device)) return false;
   const ledger::Gate gate = policy_of(device).gate.load(memory_order_relaxed);
   return gate == ledger::Gate::open_notify ||
-         (gate == ledger::Gate::open && ledger::opens_in_ns(policy_of(device), port.now_ns()) == 0);
+         (gate == ledger::Gate::open &&
+          (!ledger::may_open_later(policy_of(device)) || ledger::opens_in_ns(policy_of(device), port.now_ns()) == 0));
+}
+
+bool turn_is_ending(std::uint32_t device) {
+  return arbitrated(device) && !left_alone(device) && ledger::is_ending(policy_of(device));
 }
 
 bool is_shut_out(std::uint32_t device) {
@@ -185,13 +195,13 @@ void report_work(std::uint32_t device) {
   }
   if (!busy && slot.work_until_ns.load(memory_order_relaxed) == 0) return;
   slot.oldest_ns.store(busy ? pace.oldest_ns.load(memory_order_relaxed) : 0, memory_order_relaxed);
-  slot.work_until_ns.store(until_ns, memory_order_relaxed);
+  slot.work_until_ns.store(until_ns, busy ? memory_order_relaxed : std::memory_order_seq_cst);  // was_last()
   slot.pulse.fetch_add(1, memory_order_relaxed);
   if (busy || !arbitrated(device) || !was_last(device)) return;
   // What estimates were off by does not add up.
   ledger::ComputeAccount& account = session.usage->compute[device];
   lower(account.sent_until_ns, port.now_ns());
-  if (ledger::is_ending(policy_of(device))) ring_doorbell(ledger::Ring::turn);
+  if (turn_is_ending(device)) ring_doorbell(ledger::Ring::turn);
 }
 
 void report_work() {
@@ -255,7 +265,7 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   } else if (stream.context->pace->cycle_ns.load(memory_order_relaxed) != 0) {
     stream.context->pace->cycle_ns.store(0, memory_order_relaxed);
   }
-  if (gate == ledger::Gate::open && arbitrated(device_)) {
+  if (gate == ledger::Gate::open && arbitrated(device_) && ledger::may_open_later(policy)) {
     const std::int64_t left_ns =
         ledger::opens_in_ns(policy, port.now_ns()) - head_start_ns(wake_up_late_ns.load(memory_order_relaxed));
     if (left_ns >= kMinLookNs) return waits_for_turn(left_ns);

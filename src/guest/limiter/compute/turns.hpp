@@ -16,6 +16,8 @@ inline bool arbitrated(std::uint32_t device) {
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm);
 // Returns whether launches may pass without a check until the gate's epoch moves.
 bool turn_is_open(std::uint32_t device);
+// Returns whether the share's turn ends with its last kernels, so that launches have not waited for other shares yet.
+bool turn_is_ending(std::uint32_t device);
 // Whether the arbiter keeps the share's work from that GPU now: what is late there waits for its turn.
 bool is_shut_out(std::uint32_t device);
 

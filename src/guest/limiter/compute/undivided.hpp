@@ -27,6 +27,7 @@ inline std::int64_t marked_until_ns(const ledger::Seat& seat) {
 // Adds others' part of a bracket that began at from_ns, as far as it is on the board; of one that runs on, in steps.
 inline void note_others(ContextMeter& context, OthersPart& part, std::int64_t from_ns, std::int64_t to_ns,
                         std::int64_t step_ns) {
+  if (part.until_ns == kPartLost) return;
   const std::int64_t begin_ns = std::max(from_ns, part.until_ns),
                      end_ns = std::min(to_ns, marked_until_ns(context.seat));
   if (end_ns - begin_ns > kReplayReachNs) part.until_ns = kPartLost;
@@ -36,18 +37,20 @@ inline void note_others(ContextMeter& context, OthersPart& part, std::int64_t fr
   part.until_ns = others_ns < 0 ? kPartLost : end_ns;
 }
 
-// Returns whether a bracket that began at from_ns is to be learned from.
-inline bool is_wanted(const ContextMeter& context, std::int64_t from_ns) {
-  return context.arbitrated && context.seat.board != nullptr && from_ns - context.unlearned.to_ns >= kReplayEachNs;
+// Returns whether a bracket that began at from_ns is to be learned from: one long kernel, of a context with one stream at
+// work.
+inline bool is_wanted(const Estimates& estimates, const ContextMeter& context, const Bracket& bracket,
+                      std::int64_t from_ns) {
+  return context.arbitrated && context.seat.board != nullptr && from_ns - context.unlearned.to_ns >= kReplayEachNs &&
+         bracket.function_count == 1 && bracket.launches == 1 &&
+         estimates.known_ns(bracket.functions[0]) > ledger::kGpuSliceNs &&
+         context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
 }
 
-// Notes a bracket that has ended, if it can be learned from: one long kernel, of a context with one stream at work.
+// Notes a bracket that has ended, if it is wanted.
 inline void learn_later(const Estimates& estimates, ContextMeter& context, const Bracket& bracket, std::int64_t from_ns,
                         std::int64_t length_ns) {
-  if (context.unlearned.function != 0 || !is_wanted(context, from_ns) || bracket.function_count != 1 ||
-      bracket.launches != 1 || estimates.known_ns(bracket.functions[0]) <= ledger::kGpuSliceNs ||
-      context.pace->busy_streams.load(std::memory_order_relaxed) > 1)
-    return;
+  if (context.unlearned.function != 0 || !is_wanted(estimates, context, bracket, from_ns)) return;
   context.unlearned = {bracket.functions[0], from_ns, from_ns + length_ns, bracket.others};
 }
 
