@@ -227,6 +227,9 @@ TEST(ArbiterAccounts, TimeAloneIsFreeAndCorrectionsAreNot) {
   gpus.uses[{stays, 0}].given_back_ns += 1'000'000 * kMs;
   gpus.decide(at_ns += 20 * kMs);
   EXPECT_GE(stands(stays), 0) << "no more comes back than was charged";
+  gpus.uses[{stays, 0}].held_ns -= 1'000 * kMs;
+  gpus.decide(at_ns += 20 * kMs);
+  EXPECT_GE(stands(stays), 0) << "nor if it reports to have had less";
 }
 TEST(ArbiterAccounts, SmallReportsAreChargedInFull) {
   Gpus gpus;
@@ -290,6 +293,21 @@ TEST(ArbiterAccounts, TimeAloneInAPaidTurnDelaysNoPromise) {
     play(gpus, {{promised, {0}}}, at_ns, 2'000);
     auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 1'000);
     EXPECT_NEAR(worked[promised], 460, 40) << phase;
+  }
+}
+// Its weight counts at both ends of the sleep.
+TEST(ArbiterAccounts, ASleeperGainsNothingByAnotherWeight) {
+  for (const std::uint32_t weight : {10u, 100u, 1'000u}) {
+    Gpus gpus;
+    const ShareId sleeps = gpus.add({Terms{.weight = 1'000}}), works = gpus.add({Terms{}}), too = gpus.add({Terms{}});
+    std::int64_t at_ns = kMs;
+    play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 200);
+    gpus.rest(sleeps);
+    play(gpus, {{works, {0}}, {too, {0}}}, at_ns, 4'000);
+    gpus.arbiter.change_share(sleeps, std::vector{Terms{.weight = weight}});
+    auto worked = play(gpus, {{sleeps, {0}}, {works, {0}}, {too, {0}}}, at_ns, 600);
+    EXPECT_LE(worked[sleeps], 600 * weight / (weight + 200) + 20) << weight;
+    EXPECT_GE(worked[sleeps], 600 * weight / (weight + 200) - 20) << weight;
   }
 }
 // A share that wakes neither gains nor loses by its sleep.
