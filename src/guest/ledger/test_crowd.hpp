@@ -20,6 +20,11 @@ inline long wake_all(const FutexWord& word) {
   return ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// Makes all that wait on `from` wait on `to`. Returns how many.
+inline long requeue(const FutexWord& from, const FutexWord& to) {
+  return ::syscall(SYS_futex, &from, FUTEX_REQUEUE, 0, INT_MAX, &to, 0);
+}
+
 // Threads that wait on one word after another, each until it is woken there.
 class Crowd {
  public:
@@ -31,14 +36,11 @@ class Crowd {
     here_ = 1;
     wake_all(here_);
   }
-  // Makes all of them wait on `word`.
+  // Makes all of them wait on `word`, once all wait here. Until then one may still be woken late for a lock that it
+  // already has, and the kernel would make it wait here again.
   void wait_on(const FutexWord& word) {
-    for (int moved = 0; moved < threads_;) {
-      const long more = ::syscall(SYS_futex, &here_, FUTEX_REQUEUE, 0, INT_MAX, &word, 0);
-      ASSERT_GE(more, 0);
-      moved += static_cast<int>(more);
-      std::this_thread::yield();
-    }
+    while (requeue(here_, here_) < threads_) std::this_thread::yield();
+    ASSERT_EQ(requeue(here_, word), threads_);
   }
 
  private:
