@@ -112,7 +112,7 @@ function(headgate_room name)
   headgate_together(headgate_${name})
   if(HEADGATE_SANITIZE AND name STREQUAL "schedule")
     target_compile_options(headgate_${name} PRIVATE -Og)  # the tests of the arbiter compute for long
-  elseif(HEADGATE_SANITIZE OR HEADGATE_FUZZ OR name MATCHES "^(base|sim|schedule|load)")
+  elseif(HEADGATE_SANITIZE OR HEADGATE_FUZZ OR name MATCHES "^(base|sim|schedule|node|load)")
     headgate_precompile(headgate_${name} host)
   else()
     # Text, views and documents: compile time matters more than run time.

@@ -23,6 +23,8 @@ inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
 inline constexpr std::int64_t kUnrungNs = 100'000'000;
 // A replay finds only marks that come at most this long after their time (kReplayLagNs); earlier ones were copied.
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
+// A limiter that marks some work has done so within this time, unless it lost its processor.
+inline constexpr std::int64_t kMarkingNs = 2'000'000;
 // How far back a replay reaches for a context that is new here.
 inline constexpr std::int64_t kBoardReachNs = 30'000'000;
 

@@ -86,6 +86,24 @@ TEST(GpuBoard, AContextThatLeavesFreesItsPlace) {
   EXPECT_EQ(all.places_of(12), 0u);
 }
 
+// Of many shares that take turns, most have marked nothing since they were last copied.
+TEST(GpuBoard, AContextWithoutNewMarksIsNotCopiedAgain) {
+  Boards all;
+  Share one{.generation = 11};
+  one.work(*all.page, 1, kNow - kMs, kNow);
+  const auto copied = [&](std::int64_t at_ns, std::int64_t of_ns) {
+    one.page->marks[0].working.mark(of_ns - kMs / 2, of_ns);
+    all.board.bring(*one.page, 11, at_ns);
+    all.board.told(at_ns);
+    return all.page->marks[0].working.word((of_ns - kMs / 4) / ledger::kCoverageWordNs) != 0;
+  };
+  EXPECT_TRUE(copied(kNow, kNow));
+  EXPECT_TRUE(copied(kNow + 2 * kMarkingNs, kNow + kMs)) << "a limiter may have gone on marking";
+  EXPECT_FALSE(copied(kNow + 3 * kMarkingNs, kNow + 2 * kMs)) << "but not for as long";
+  one.work(*all.page, 1, kNow + 2 * kMs, kNow + 3 * kMarkingNs);
+  EXPECT_TRUE(copied(kNow + 4 * kMarkingNs, kNow + 2 * kMs));
+}
+
 TEST(GpuBoard, APlacesOldMarksDoNotCountForItsNextContext) {
   Boards all;
   Share one{.generation = 11}, other{.generation = 12};

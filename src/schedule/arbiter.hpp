@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -23,6 +24,9 @@ namespace headgate::schedule {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kShortestLeaseNs = 2'500'000, kLongestLeaseNs = 5'000'000;
+// Of short kernels, if all that want the GPU always have work: for each of them, and the longest.
+inline constexpr std::int64_t kBusyLeaseNs = 1'000'000, kLongestBusyLeaseNs = 4'000'000;
+constexpr bool is_short_kernel(std::int64_t kernel_ns) { return 4 * kernel_ns <= kShortestLeaseNs; }
 inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
 inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;
 inline constexpr std::int64_t kMinWakeNs = 20'000;  // timers are not more accurate
@@ -145,6 +149,7 @@ class Arbiter {
                                 [gpus = gpus](const GangOnGpu& each) { return (gpus & each.bit()) != 0; });
     }
     GangOnGpu& first() const { return stakes().front(); }
+    bool is_single() const { return std::has_single_bit(gpus); }  // one GPU
     bool is_held() const { return (gang->holds & gpus) == gpus; }
     std::int64_t lease_end_ns() const;
     void end_lease_at(std::int64_t ns) const;
@@ -199,7 +204,7 @@ class Arbiter {
   void begin_lease(const Unit& unit, std::int64_t now_ns);
   void end_lease_level(const Unit& held, std::int64_t now_ns) const;
   void release(Gang& gang, std::uint32_t gpus);
-  std::int64_t lease_ns(const Unit& unit) const;
+  std::int64_t lease_ns(const Unit& unit, std::int64_t now_ns) const;
   bool runs_long_beside(const GangOnGpu& stake) const;
   bool seems_to_wait(const Gang& gang) const;
 

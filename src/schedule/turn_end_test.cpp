@@ -100,6 +100,64 @@ TEST(Arbiter, AHandOverHiddenBehindKernelsNeedsNoEarlierLook) {
               in_flight_ns > kTailLeadNs + kOverlapNs ? lease_end_ns : lease_end_ns - kOverlapNs);
   }
 }
+// Shares with kernels of 200 us that always have work, but for one that is on the GPU a fifth of the time.
+struct BusyShares {
+  explicit BusyShares(int count) {
+    for (int i = 0; i < count; ++i) all.push_back(gpus.add({Terms{}}));
+    pauses = gpus.add({Terms{}});
+    for (const ShareId each : all) gpus.uses[{each, 0}].kernel_ns = 200 * kUs;
+    gpus.uses[{pauses, 0}].kernel_ns = 200 * kUs;
+  }
+  void look() {
+    for (const ShareId each : all) {
+      if (gpus.gate(each) == Gate::open) gpus.run(each, kTailLeadNs), gpus.uses[{each, 0}].held_ns += now_ns - since_ns;
+      else gpus.rest(each), gpus.want(each);
+    }
+    Use& sparse = gpus.uses[{pauses, 0}];
+    sparse.dry_ns = now_ns / 5 * 4;
+    sparse.dry_spells = static_cast<std::uint64_t>(now_ns / (250 * kUs));
+    since_ns = now_ns;
+    now_ns = gpus.decide(now_ns).wake_at_ns;
+    ++looks;
+    while (const auto turn = gpus.arbiter.next_turn(since_ns)) gpus.arbiter.settle(*turn, 0);
+  }
+  ShareId holder() const {
+    const auto found = std::ranges::find_if(all, [this](ShareId each) { return gpus.gate(each) == Gate::open; });
+    return found == all.end() ? pauses : *found;
+  }
+  void end_turn() {
+    const ShareId former = holder();
+    while (holder() == former) look();
+  }
+
+  Gpus gpus;
+  std::vector<ShareId> all;
+  ShareId pauses;
+  std::int64_t now_ns = kMs, since_ns = kMs;
+  int looks = 0;
+};
+TEST(Arbiter, TurnsAreLongerIfManySharesAlwaysHaveWork) {
+  for (const auto& [count, turn_ns] : {std::pair{2, kShortestLeaseNs}, {3, 3 * kMs}, {8, kLongestBusyLeaseNs}}) {
+    BusyShares busy(count);
+    while (busy.now_ns < 400 * kMs) busy.look();
+    busy.end_turn();
+    const std::int64_t from_ns = busy.since_ns;
+    busy.looks = 0;
+    busy.end_turn();
+    EXPECT_EQ(busy.since_ns - from_ns, turn_ns) << count;
+    EXPECT_EQ(busy.looks, 1) << "each is a wake-up of the arbiter's thread";
+  }
+}
+TEST(Arbiter, AShareWithPausesThatWakesShortensATurn) {
+  BusyShares busy(8);
+  while (busy.now_ns < 400 * kMs) busy.look();
+  busy.end_turn();
+  const std::int64_t from_ns = busy.since_ns;
+  busy.now_ns = from_ns + kMs;
+  busy.gpus.want(busy.pauses);
+  busy.end_turn();
+  EXPECT_EQ(busy.since_ns - from_ns, kShortestLeaseNs);
+}
 TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
   Gpus gpus;
   const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});

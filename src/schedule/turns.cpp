@@ -73,6 +73,12 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     // While all others rest at their ceilings, no lease ends.
     for (GangOnGpu& stake : held.stakes())
       if (!is_contended(stake) && is_sought(stake)) stake.choose_payment(now_ns);
+    // A share with pauses that wants the GPU again shortens a lease that began without it.
+    if (held.is_single() && std::ranges::any_of(order_, [&](const Unit& other) {
+          const GangOnGpu& theirs = other.first();
+          return other.gpus == held.gpus && theirs.wakes && !theirs.is_always_busy(now_ns);
+        }))
+      held.end_lease_at(std::min(held.lease_end_ns(), held.first().lease_from_ns + lease_ns(held, now_ns)));
     bool over = now_ns >= held.lease_end_ns() || (wanted & held.gpus) == 0 || gang.drain_end_ns != 0;
     // A higher class does not wait for the end of a lease.
     for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
@@ -139,7 +145,7 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
                      });
   const bool fits = std::ranges::all_of(
       theirs.places, [&](const ShareOnGpu& place) { return place.use.kernel_ns > 0 && is_short(place); });
-  if (known && fits && lease_ns(next) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
+  if (known && fits && lease_ns(next, now_ns) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
   return true;
 }
 
@@ -171,15 +177,22 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
   return busy > 1 && spins;
 }
 
-std::int64_t Arbiter::lease_ns(const Unit& unit) const {
+std::int64_t Arbiter::lease_ns(const Unit& unit, std::int64_t now_ns) const {
   std::int64_t kernel_ns = 0;
   std::uint32_t crowd = 1;
   for (const GangOnGpu& stake : unit.stakes()) {
     kernel_ns = std::max(kernel_ns, stake.kernel_ns());
     crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
   }
-  if (std::popcount(unit.gpus) > 1) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
-  const std::int64_t usual_ns = std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
+  if (!unit.is_single()) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
+  // A share with pauses waits for a turn each time that it wakes. Among others, longer turns of short kernels cost fewer
+  // switches.
+  const auto is_busy = [&](const Unit& each) {
+    return (each.gpus & unit.gpus) == 0 || each.gang->stake(unit.first().gpu)->is_always_busy(now_ns);
+  };
+  const bool longer = kernel_ns > 0 && is_short_kernel(kernel_ns) && std::ranges::all_of(order_, is_busy);
+  const std::int64_t busy_ns = longer ? std::min(crowd * kBusyLeaseNs, kLongestBusyLeaseNs) : 0;
+  const std::int64_t usual_ns = std::clamp(std::max(4 * kernel_ns, busy_ns), kShortestLeaseNs, kLongestLeaseNs);
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }
 
@@ -229,12 +242,12 @@ void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
     stake.choose_payment(now_ns);
     stake.lease_from_ns = now_ns;
   }
-  unit.end_lease_at(now_ns + lease_ns(unit));
+  unit.end_lease_at(now_ns + lease_ns(unit, now_ns));
 }
 
 // A share that has just woken waits only until the holder has had as much, not for a turn: it may do so at each wake.
 void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
-  if (std::popcount(held.gpus) > 1) return;
+  if (!held.is_single()) return;
   const GangOnGpu& mine = held.first();
   const auto next = std::ranges::find_if(
       order_, [&](const Unit& unit) { return unit.gang != held.gang && (unit.gpus & held.gpus) != 0; });
