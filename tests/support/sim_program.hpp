@@ -11,7 +11,7 @@
 
 namespace headgate::e2e {
 
-inline constexpr std::chrono::seconds kPatience{60};
+inline constexpr std::chrono::seconds kPatience{180};
 
 class Program {
  public:

@@ -1,4 +1,6 @@
 // How kernels end contexts, and what else of a program keeps working.
+#include <chrono>
+
 #include "sim/driver/test_program.hpp"
 #include "sim/faults.hpp"
 #include "sim/kernel_faults.hpp"
@@ -175,6 +177,8 @@ TEST_F(KernelFaults, WorkQueuedBehindTheFaultNeverRuns) {
                   stream, [](CUstream, CUresult status, void*) { told = static_cast<int>(status); }, nullptr, 0));
               is(p.cu.cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_FAILED, "cuStreamSynchronize");
               must(called == 0, "a host function is not called after an error");
+              const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+              while (told == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();  // its thread
               must(told == CUDA_ERROR_LAUNCH_FAILED, message("a callback is told: ", told.load()));
               must(*reinterpret_cast<unsigned*>(memory) == 1, "the fill has not happened");
             }),
