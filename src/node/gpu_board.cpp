@@ -68,7 +68,7 @@ int GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64
       enter(place, {.share = share, .owner = owner, .seat = seat});
       first = std::max<std::int64_t>(0, now_ns - kBoardReachNs) / ledger::kCoverageWordNs;
     }
-    // Nothing is new, and a limiter that was still at work then has long ended.
+    // It has no new marks, and its limiter has long finished those that were incomplete at the last copy.
     else if (page_.seats[place].seen_ns.load(std::memory_order_relaxed) == seen_ns && seen_ns < told_ns() - kMarkingNs)
       continue;
     page_.marks[place].working.copy(from.marks[seat].working, first, end);
