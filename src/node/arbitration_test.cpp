@@ -323,6 +323,13 @@ std::int64_t others_ns() {
   return (all.tv_sec - own.tv_sec) * 1'000'000'000ll + all.tv_nsec - own.tv_nsec;
 }
 
+// Code costs several times as much under ThreadSanitizer.
+#ifdef __SANITIZE_THREAD__
+constexpr int kSlower = 4;
+#else
+constexpr int kSlower = 1;
+#endif
+
 TEST_F(Arbitrated, EndlessRingsCostLittleAndDelayNoOtherShare) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   for (const char what : {'t', 'm', 'r', 'x'}) {
@@ -332,7 +339,7 @@ TEST_F(Arbitrated, EndlessRingsCostLittleAndDelayNoOtherShare) {
     while (std::chrono::steady_clock::now() - start < 500ms)
       (void)::send(a.bell.get(), &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     const auto took = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(others_ns() - before_ns, std::chrono::nanoseconds(took).count() / 5) << what;
+    EXPECT_LT(others_ns() - before_ns, std::chrono::nanoseconds(took).count() * kSlower / 5) << what;
     const auto after = arbitration_->figures();
     // One look for the rings that are heard, one when the bell is unmuted; the full scans, and what was saved up.
     EXPECT_LE(after.decisions.count - before.decisions.count, static_cast<std::uint64_t>(took / 1ms) * 2 + 150) << what;
