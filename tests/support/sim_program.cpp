@@ -71,8 +71,8 @@ Program::~Program() {
   ::close(out_), ::close(err_);
 }
 
-std::string Program::line() {
-  const auto deadline = Clock::now() + kPatience;
+std::string Program::line(std::chrono::seconds patience) {
+  const auto deadline = Clock::now() + patience;
   for (;;) {
     if (const auto end = pending_.find('\n'); end != std::string::npos) {
       std::string made = pending_.substr(0, end);

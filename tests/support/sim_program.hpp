@@ -11,7 +11,7 @@
 
 namespace headgate::e2e {
 
-inline constexpr std::chrono::seconds kPatience{180};
+inline constexpr std::chrono::seconds kPatience{60};
 
 class Program {
  public:
@@ -23,7 +23,7 @@ class Program {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   // Returns a line of stdout without its newline; empty if the program ended or nothing came in time.
-  std::string line();
+  std::string line(std::chrono::seconds patience = kPatience);
   void say(const std::string& line);  // with a newline, to its stdin
   void close_stdin();
   void kill_now();
