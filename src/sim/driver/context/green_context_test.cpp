@@ -27,6 +27,7 @@ struct Green {
     OK(p.cu.cuModuleLoadData(&p.module, kPtx));
     OK(p.cu.cuModuleGetFunction(&p.us, p.module, "us"));
     OK(p.cu.cuModuleGetFunction(&p.spin, p.module, "spin"));
+    OK(p.cu.cuModuleGetFunction(&p.raise, p.module, "raise"));
   }
   DevResource sms() {
     DevResource all{};
@@ -98,17 +99,16 @@ TEST_F(GreenContexts, KernelsRunOnlyOnTheSmsOfTheirGroup) {
               OK(g.call("cuDevSmResourceSplitByCount", &parts[0], &groups, &all, &rest, 0u, 32u));
               const CUgreenCtx small = g.make(parts[0]), other = g.make(parts[1]);
               CUstream one = g.stream(small), two = g.stream(small), beside = g.stream(other);
-              // Each kernel wants the whole device. In one group they run one after the other, in two side by side.
-              const auto held_ms = [&](CUstream a, CUstream b) {
-                const std::uint64_t before = truth().processes.at(0).held_ns;
-                g.p.run_us(20'000, a, 1000);
-                g.p.run_us(20'000, b, 1000);
-                OK(g.p.cu.cuCtxSynchronize());
-                return (truth().processes.at(0).held_ns - before) / 1'000'000;
-              };
-              const std::uint64_t same = held_ms(one, two), apart = held_ms(one, beside);
-              must(same >= 40, message("two kernels of one group took ", same, " ms"));
-              must(apart < 30, message("kernels of two groups took ", apart, " ms"));
+              // Each kernel wants the whole device. One that spins keeps its group from another, and no other group.
+              std::uint64_t flag = 7;
+              void* until[] = {&flag};
+              OK(g.p.cu.cuLaunchKernel(g.p.spin, 1000, 1, 1, 32, 1, 1, 0, one, until, nullptr));
+              g.p.run_us(10, two, 1000);
+              g.p.run_us(20'000, beside, 1000);
+              OK(g.p.cu.cuStreamSynchronize(beside));
+              must(g.p.cu.cuStreamQuery(two) == CUDA_ERROR_NOT_READY, "a kernel of the same group waits");
+              g.p.run_flag(g.p.raise, flag, beside);
+              OK(g.p.cu.cuCtxSynchronize());
               const double sm_before = truth().processes.at(0).sm_ns;
               g.p.run_us(10'000, one, 1000);
               OK(g.p.cu.cuStreamSynchronize(one));
@@ -183,12 +183,13 @@ TEST_F(GreenContexts, AContextEventFollowsAllItsStreams) {
               OK(g.p.cu.cuEventCreate(&all, 0));
               OK(g.p.cu.cuEventCreate(&some, 0));
               g.p.run_us(10'000, in);
-              g.p.run_us(60'000, out);
+              g.p.run_flag(g.p.spin, 7, out);
               OK(g.p.cu.cuGreenCtxRecordEvent(green, some));
               OK(g.p.cu.cuCtxRecordEvent(g.primary, all));
               OK(g.p.cu.cuEventSynchronize(some));
               is(g.p.cu.cuStreamQuery(out), 600, "the green context's event waits for its streams alone");
               is(g.p.cu.cuEventQuery(all), 600, "the context's for all");
+              g.p.run_flag(g.p.raise, 7, in);
               OK(g.p.cu.cuEventSynchronize(all));
               OK(g.p.cu.cuStreamQuery(out));
               g.p.run_us(30'000, out);
