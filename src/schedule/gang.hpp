@@ -22,7 +22,7 @@
 namespace headgate::schedule {
 
 // Ranks wait for each other if their work has held the GPU for this and two rounds of kernels.
-inline constexpr std::int64_t kRankWaitsNs = 2'000'000;
+inline constexpr std::int64_t kRankWaitsNs = 4'000'000;
 inline constexpr std::int64_t kSliceNs = 2'000'000;         // of the GPU's time, for each context at work in turn
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known which shares used a turn
 inline constexpr std::int64_t kMinLingerNs = 100'000, kMaxLingerNs = 1'000'000;

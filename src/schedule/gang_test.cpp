@@ -136,7 +136,7 @@ TEST(ShareOnGpu, WorkOutlastsIfItHeldTheGpuForLongerThanItsKernels) {
   EXPECT_TRUE(one.outlasts()) << "what it held is told up to 10 ms late";
   one.use.kernel_ns = 20 * kMs;
   EXPECT_FALSE(one.outlasts()) << "others had the GPU";
-  one.held_since_oldest_ns = 32 * kMs;
+  one.held_since_oldest_ns = kRankWaitsNs + 30 * kMs;
   EXPECT_TRUE(one.outlasts());
   one.use.kernel_ns = 0;
   EXPECT_FALSE(one.outlasts()) << "of unknown length";
@@ -144,7 +144,7 @@ TEST(ShareOnGpu, WorkOutlastsIfItHeldTheGpuForLongerThanItsKernels) {
 // Each has the GPU for a kernel and a slice before the oldest one's turn comes again.
 TEST(ShareOnGpu, WorkOfSeveralProcessesOutlastsLater) {
   ShareOnGpu four;
-  const std::int64_t most_ns = 22 * kMs;
+  const std::int64_t most_ns = kRankWaitsNs + 20 * kMs;
   four.use = {.in_flight_ns = kMs, .oldest_age_ns = 50 * kMs, .kernel_ns = kMs, .processes = 4};
   four.held_since_oldest_ns = most_ns - 1;
   EXPECT_FALSE(four.outlasts());

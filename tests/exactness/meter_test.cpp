@@ -463,6 +463,19 @@ TEST_F(MeterAlone, AKeptBracketIsChargedWhileItRuns) {
   expect_nothing_left();
 }
 
+// Nor is it charged again, as an estimate, when its stream is found idle.
+TEST_F(MeterAlone, AKeptBracketIsChargedOnce) {
+  StreamMeter& stream = streams[0];
+  for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
+  for (int i = 0; i < 10'000; ++i) launch(stream, 20 * kUs);
+  meter.close(stream);
+  ASSERT_TRUE(stream.bracket.kept);
+  for (int i = 0; i < 4; ++i) settle(60 * kMs);
+  settle();
+  EXPECT_NEAR(static_cast<double>(held()), 200.6e6, static_cast<double>(kSeenLateNs));
+  expect_nothing_left();
+}
+
 TEST_F(MeterAlone, AStoppedProcessPaysNothingForTheStop) {
   launch(streams[0], 20 * kUs);
   port.clock_ns += 1'000 * kMs;

@@ -158,6 +158,25 @@ TEST(PacerRoom, QueuedWorkTakesLongerBesideTheSharesOtherProcesses) {
 }
 
 // By that much it may seem longer than its estimate. It is known late, and may be wrong.
+// Eight brackets at once: of as many processes, or of a fourth with four streams each.
+TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
+  const auto account = std::make_unique<ledger::ComputeAccount>();
+  const auto context = std::make_unique<ContextMeter>();
+  Pace pace;
+  context->account = account.get();
+  context->pace = &pace;
+  const auto measure = [&] {
+    for (int i = 0; i < 1'000; ++i) fair_part(*context, kMs, kMs / 8, kMs, kNow);
+    return slowed_ns(pace, 256'000);
+  };
+  EXPECT_NEAR(static_cast<double>(measure()), 8 * 256'000, 10'000);
+  pace.busy_streams = 4;
+  EXPECT_NEAR(static_cast<double>(measure()), 2 * 256'000, 10'000);
+  pace.busy_streams = 1;
+  EXPECT_NEAR(static_cast<double>(measure()), 2 * 256'000, 10'000) << "its streams end at different times";
+  pace.busy_streams = 16;
+  EXPECT_EQ(measure(), 256'000) << "no faster than alone";
+}
 TEST(FairPart, OthersTimeLengthensALongCommandOnly) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   const auto estimates = std::make_unique<Estimates>();

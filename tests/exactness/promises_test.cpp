@@ -343,6 +343,11 @@ TEST(Promises, SeveralProcessesOfShortKernels) {
     expect_kept("2, 4 of 3 us below 98 beside 20-100 of 1 ms",
                 {share(20, 100, kMs), with_weight(with_processes(share(0, 98, 3 * kUs), processes), 800)});
 }
+// Nor do streams of each one hide that there are others: up to a second of work was in flight, and charged twice.
+TEST(Promises, SeveralProcessesOfSeveralStreamsHold) {
+  expect_kept("8 of 200 us on 4 streams beside plain 40 of 200 ms",
+              {with_streams(with_processes(with_weight(unlimited(200 * kUs), 200), 8), 4), plain(40, 200 * kMs)});
+}
 // A share on two GPUs that is late on one, because of another share's long kernel, is not a gang.
 TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
   MixShare streams = share(20, 100, kMs);
@@ -370,6 +375,22 @@ TEST(Promises, SlowProcessesOnOneGpuVoidNoCeiling) {
   beside.load.streams = 3;
   const Outcome outcome = run({.shares = {wide, beside}, .gpus = 3});
   for (const std::size_t gpu : {1, 2}) EXPECT_NEAR(outcome.parts[gpu].had, 12, kPoints) << "78 without the rule";
+}
+// Nor is one whose short kernels wait for those of two others' turns. With ranks' signs after 2 ms it had 18 of 23 on
+// GPU 1, 20 on GPU 2.
+TEST(Promises, ShortKernelsOnTwoOfThreeGpusAreNoRanks) {
+  const auto on = [](MixShare share, std::uint32_t gpus) {
+    share.gpus = gpus;
+    return share;
+  };
+  MixShare leaves = on(with_weight(share(23, 100, 20 * kMs), 800), 3);
+  leaves.load.until_ns = 7'000 * kMs;
+  const Mix mix{.shares = {on(plain(55, 5 * kMs), 5), on(plain(22, kMs), 7), leaves, on(share(0, 40, 200 * kUs), 6)},
+                .gpus = 3,
+                .seed = 81,
+                .points = 0.65};
+  const Outcome outcome = run(mix);
+  EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
 }
 // What others had of a GPU meanwhile does not make a kernel late: a share that is only slow on one GPU keeps the other.
 TEST(Promises, SlowKernelsOnTwoGpusAreNoRanks) {

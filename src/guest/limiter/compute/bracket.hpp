@@ -106,6 +106,7 @@ struct ContextMeter {
   ledger::SliceReplay replay;
   bool undivided_taken = false;      // since the daemon ended
   std::int64_t side_by_side_ns = 0;  // when several of its streams last had work at once
+  std::int32_t side_by_side = 1;     // how many then, at most
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;

@@ -70,9 +70,13 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   add(context.account->lengths_ns, length);
   add(context.account->new_ns, fresh);
   const double at_once = brackets_at_once(*context.account);
-  if (context.pace->busy_streams.load(std::memory_order_relaxed) > 1) context.side_by_side_ns = now_ns;
+  const std::int32_t busy = context.pace->busy_streams.load(std::memory_order_relaxed);
+  if (busy > 1) context.side_by_side_ns = now_ns;
   const bool streams = now_ns - context.side_by_side_ns < kSideBySideNs;
-  context.pace->slowed.store(streams ? 0 : static_cast<std::uint32_t>((at_once - 1) * 256), std::memory_order_relaxed);
+  context.side_by_side = streams ? std::max(context.side_by_side, busy) : 1;
+  // The work of its own streams it counts as it sends it.
+  const double times = std::max(1.0, at_once / context.side_by_side);
+  context.pace->slowed.store(static_cast<std::uint32_t>((times - 1) * 256), std::memory_order_relaxed);
   if (streams) return static_cast<std::int64_t>(static_cast<double>(ours) / at_once);
   return own_slices_ns(ours, at_once);
 }

@@ -545,6 +545,7 @@ class Meter : public LaunchMeter<Port> {
   void end_unmeasured(StreamMeter& stream, std::int64_t from_ns, std::int64_t until_ns) {
     if (!stream.open.load(std::memory_order_relaxed)) return;
     finish(stream);
+    take_over(stream, stream.bracket);
     settle_unmeasured(stream, stream.bracket, from_ns, until_ns);
     stream.open.store(false, std::memory_order_release);
   }
