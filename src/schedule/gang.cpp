@@ -71,6 +71,7 @@ void ShareOnGpu::learn_gap(std::int64_t now_ns) {
   else gap_ns = dry_ns / spells;
   if (quiet || gap_ns > 0) paused_ns = now_ns;
   if (gap_ns > 0) long_gaps = gap_ns > kMaxLingerNs / 2;
+  else if (steady(now_ns)) long_gaps = false;
   if (long_gaps) gap_ns = 0;
   gap_since_ns = now_ns;
   gap_dry_ns = use.dry_ns;

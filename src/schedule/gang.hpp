@@ -174,7 +174,8 @@ struct GangOnGpu {
   // Returns whether its last work is about to end, and a long pause follows.
   bool pauses_soon() const {
     return std::ranges::all_of(places, [](const ShareOnGpu& each) {
-      return each.long_gaps && each.use.in_flight_ns > 0 && each.use.in_flight_ns <= kMinLingerNs;
+      return each.long_gaps && each.expected_ns > kMinLingerNs && each.use.in_flight_ns > 0 &&
+             each.use.in_flight_ns <= kMinLingerNs;
     });
   }
   // Return the longest of its shares' figures.

@@ -197,6 +197,21 @@ TEST(ShareOnGpu, PausesOfLessThanTwoPercentAreNone) {
   EXPECT_FALSE(place.steady(now_ns + kSteadyNs));
   EXPECT_EQ(gap_ns(kGapWindowNs - kMs), 0) << "each ends a turn";
   EXPECT_TRUE(place.long_gaps);
+  const std::int64_t paused_ns = now_ns;
+  while (now_ns < paused_ns + kSteadyNs) gap_ns(0);
+  EXPECT_TRUE(place.long_gaps) << "the next may come later";
+  gap_ns(0);
+  EXPECT_FALSE(place.long_gaps) << "it was one late wake-up";
+}
+TEST(ShareOnGpu, LittleInFlightIsNoSignOfAPauseIfThereIsNeverMore) {
+  GangOnGpu stake;
+  ShareOnGpu& place = stake.places.emplace_back();
+  place.long_gaps = true;
+  place.use.in_flight_ns = kMinLingerNs;
+  place.expected_ns = kMinLingerNs + 1;
+  EXPECT_TRUE(stake.pauses_soon());
+  place.expected_ns = kMinLingerNs;
+  EXPECT_FALSE(stake.pauses_soon());
 }
 TEST(ShareOnGpu, AShareThatWasQuietIsNotSteady) {
   ShareOnGpu place;

@@ -348,6 +348,13 @@ TEST(Promises, SeveralProcessesOfSeveralStreamsHold) {
   expect_kept("8 of 200 us on 4 streams beside plain 40 of 200 ms",
               {with_streams(with_processes(with_weight(unlimited(200 * kUs), 200), 8), 4), plain(40, 200 * kMs)});
 }
+// Always little in flight, and once a late wake-up: the next share's kernels were let in before pauses that never came.
+TEST(Promises, AProgramThatWaitsForEachEighthKernelKeepsItsTurns) {
+  const Mix mix{.shares = {with_depth(share(50, 100, 3 * kUs), 8), with_depth(share(50, 100, 5 * kMs), 8)}};
+  const Outcome outcome = run(mix);
+  EXPECT_NEAR(outcome.parts[1].had, 50, kPoints) << "57.6 without the rule";
+  EXPECT_GT(outcome.parts[0].had, 48) << "its thread wakes late after each of the other's turns";
+}
 // A share on two GPUs that is late on one, because of another share's long kernel, is not a gang.
 TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
   MixShare streams = share(20, 100, kMs);
