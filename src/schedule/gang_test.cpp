@@ -62,6 +62,32 @@ TEST(Gang, APromiseEarnsWhileTheGpuIsWantedBesideOthers) {
   EXPECT_EQ(stake.budget_ns, 0);
 }
 
+// While another share has a GPU that a gang used within 50 ms, the gang has none: its ranks would spin there. Except
+// one on which its ceiling stops it, for it will not use that.
+TEST(Gang, AGangWantsTheGpusThatItUsedLately) {
+  for (const bool at_ceiling : {false, true}) {
+    Gpus gpus(2);
+    const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
+    bool together = true;
+    for (std::int64_t at_ns = kMs; at_ns < 70 * kMs; at_ns += kMs) {
+      const bool late = at_ns > 30 * kMs, has_turn = gpus.gate(wide, 0) == Gate::open;
+      if (has_turn || at_ns == kMs) gpus.run(wide, kUs, 0), gpus.uses[{wide, 0}].held_ns += kMs;
+      else gpus.rest(wide, 0), gpus.want(wide, 0);
+      if (!late) gpus.run(wide, kUs, 1), gpus.uses[{wide, 1}].held_ns += kMs;
+      else gpus.rest(wide, 1), gpus.uses[{wide, 1}].ceiling_ns = at_ceiling ? 10 * kMs : 0;
+      if (gpus.gate(narrow, 1) == Gate::open) {
+        gpus.run(narrow, kUs, 1), gpus.uses[{narrow, 1}].held_ns += kMs;
+        together &= is_closed(gpus.gate(wide, 0));
+      } else {
+        gpus.rest(narrow, 1), gpus.want(narrow, 1);
+      }
+      gpus.decide(at_ns);
+      while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+    }
+    EXPECT_EQ(gpus.gate(narrow, 1), Gate::open);
+    EXPECT_NE(together, at_ceiling);
+  }
+}
 // Unless they were seen to wait for each other: its work may just take longer than estimated.
 TEST(Gang, ALaunchOfNoRankWaitsLongerForOtherWork) {
   Gpus gpus(2);

@@ -26,6 +26,21 @@ TEST(Arbiter, TheSuccessorMaySendOneKernelBeforeTheEnd) {
   EXPECT_EQ(gpus.gate(second), Gate::batch);
   EXPECT_EQ(gpus.gate(first), Gate::open);
 }
+TEST(Arbiter, NoSuccessorSendsAKernelEarlyBesideALatencyShare) {
+  Gpus gpus;
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}}),
+                fast = gpus.add({Terms{.priority_class = Class::latency}});
+  gpus.want(a);
+  gpus.want(b);
+  gpus.decide(kMs);
+  const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
+  gpus.run(first, kShortestLeaseNs);
+  gpus.run(fast, 100 * kUs);
+  gpus.decide(kMs + 50 * kUs);
+  gpus.uses[{first, 0}].held_ns = kMs;
+  gpus.decide(kMs + kShortestLeaseNs - kOverlapNs);
+  EXPECT_EQ(gpus.gate(second), Gate::queued);
+}
 // Two shares that have been busy for 200 ms, and the end of a turn.
 struct EndOfTurn {
   EndOfTurn() : a(gpus.add({Terms{}})), b(gpus.add({Terms{}})) {

@@ -64,8 +64,7 @@ void Arbiter::set_tag(Unit& unit) {
   if (unit.promised) unit.tag_ns = owed_ns;
 }
 
-// A lease ends by time or for lack of work, and only if another gang wants the GPU. It also ends when ranks that wait
-// for each other have work on a GPU they do not hold, so that all open together.
+// A lease ends by time or for lack of work, and only if another gang wants the GPU.
 void Arbiter::end_leases(std::int64_t now_ns) {
   each_held(now_ns, [&](const Unit& held) {
     Gang& gang = *held.gang;
@@ -97,8 +96,7 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     if (next != nullptr && next->gang != &gang && drains(held, *next, now_ns)) return;
     if (next != nullptr && gang.stakes.size() > 1 && !gang.is_together(now_ns))
       gang.see_turn_end(seems_to_wait(gang), now_ns);
-    const bool wider = gang.is_together(now_ns) && (wanted & ~gang.holds) != 0;
-    if (next != nullptr || wider) held.end_lease_at(now_ns);
+    if (next != nullptr) held.end_lease_at(now_ns);
   });
 }
 
@@ -196,6 +194,7 @@ std::int64_t Arbiter::lease_ns(const Unit& unit, std::int64_t now_ns) const {
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }
 
+// Ranks that wait for each other do not stay if they have work on a GPU that they do not hold: all open together.
 bool Arbiter::stays(const Unit& unit, std::int64_t now_ns) const {
   const Gang& gang = *unit.gang;
   const std::uint32_t wider = gang.is_together(now_ns) ? gang.wanted() & ~gang.holds : 0;
