@@ -338,13 +338,15 @@ NodeShare gang(const std::string& name = "", std::int64_t work_ns = 200 * kUs) {
 }
 // Work that two gangs do together, relative to one alone: the mean of several seeds, which differ by 3 %. A gang that
 // does not end its turn properly spins next to the other: 87 %.
-void expect_crossed(const std::vector<NodeShare>& left, const std::vector<NodeShare>& right, double least) {
+void expect_crossed(const std::vector<NodeShare>& left, const std::vector<NodeShare>& right, double least,
+                    std::span<const std::int64_t> lateness = recorded_lateness()) {
   constexpr std::uint64_t kSeeds = 4;
   std::vector<NodeShare> all = left;
   all.insert(all.end(), right.begin(), right.end());
   double sum = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    Node alone({.shares = left, .gpus = 2, .seed = seed}), node({.shares = all, .gpus = 2, .seed = seed});
+    Node alone({.shares = left, .gpus = 2, .lateness = lateness, .seed = seed}),
+        node({.shares = all, .gpus = 2, .lateness = lateness, .seed = seed});
     alone.run(4 * kSecond);
     node.run(4 * kSecond);
     const auto useful = [&](const Node& of, std::size_t first) {
@@ -364,6 +366,11 @@ void expect_crossed(const std::vector<NodeShare>& left, const std::vector<NodeSh
 TEST(Gangs, CrossedCollectivesOfTwoGangsNeverHang) {
   expect_crossed({gang("left")}, {gang("right")}, 0.95);
   expect_crossed({gang("left", 10 * kMs)}, {gang("right", 10 * kMs)}, 0.965);
+}
+// A collective is queued behind the long kernel before it. Sent only once that had ended, threads were late for it: 94 %
+// of one alone.
+TEST(Gangs, LateWakeUpsCostAGangLittle) {
+  expect_crossed({gang("left", 10 * kMs)}, {gang("right", 10 * kMs)}, 0.965, stalling_lateness());
 }
 // Ranks are not declared to wait for each other. Until that is detected, each GPU has separate turns.
 TEST(Gangs, RanksSeenToWaitForEachOtherAreHeldTogether) {

@@ -97,6 +97,8 @@ class MeterAlone : public testing::Test {
     EXPECT_EQ(pace.open.load(), 0);
     EXPECT_EQ(pace.busy_streams.load(), 0);
     EXPECT_EQ(pace.credit_ns.load(), 0);
+    EXPECT_EQ(pace.unsettled_ns.load(), 0);
+    EXPECT_EQ(pace.long_ns.load(), 0);
     EXPECT_EQ(port.fired_ns.size(), kept()) << "events without an owner";
     EXPECT_EQ(port.failures, 0);
   }
@@ -317,7 +319,8 @@ TEST_F(MeterAlone, LittleWorkThatCountsAsShortIsUnsettled) {
   context->arbitrated = true;
   for (int i = 0; i < 20; ++i) estimates->learn(99, i % 2 == 0 ? 10 * kUs : 4 * kMs);
   for (const bool much : {false, true}) {
-    pace.unsettled_ns = kMaxUnsettledNs + (much ? 1 : 0);
+    pace.long_ns = 100 * kMs;  // not meant
+    pace.unsettled_ns = pace.long_ns + kMaxUnsettledNs + (much ? 1 : 0);
     pace.credit_ns = 2 * kUnknownCommandNs;
     EXPECT_EQ(meter.pass(streams[0], 99, estimates->guess_ns(99), true, false, port.clock_ns) != 0, much);
   }

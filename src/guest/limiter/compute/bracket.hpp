@@ -29,6 +29,7 @@ struct Bracket {
   std::int64_t closed_ns = 0;    // host time when the end event had been submitted
   std::int64_t charged_ns = 0;   // GPU time charged to the account for it so far
   std::int64_t expected_ns = 0;  // the estimate for its launches
+  std::int64_t long_ns = 0;      // of that, for kernels that are known to be long
   std::int64_t fresh_ns = 0;     // covered while it was still running
   std::int64_t covered_until_ns = 0;
   // Set if the bracket could not be closed when the program waited. If it began before this host time, its estimated
@@ -106,7 +107,7 @@ struct ContextMeter {
   ledger::SliceReplay replay;
   bool undivided_taken = false;      // since the daemon ended
   std::int64_t side_by_side_ns = 0;  // when several of its streams last had work at once
-  std::int32_t side_by_side = 1;     // how many then, at most
+  std::int32_t side_by_side = 0;     // how many then, at most; 0: there was no bracket yet
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;
@@ -185,6 +186,7 @@ inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_
   if (bracket.measures_ns != 0)
     context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);
   context.pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
+  if (bracket.long_ns != 0) context.pace->long_ns.fetch_sub(bracket.long_ns, std::memory_order_relaxed);
   if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
     context.pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -73,7 +73,7 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   const std::int32_t busy = context.pace->busy_streams.load(std::memory_order_relaxed);
   if (busy > 1) context.side_by_side_ns = now_ns;
   const bool streams = now_ns - context.side_by_side_ns < kSideBySideNs;
-  context.side_by_side = streams ? std::max(context.side_by_side, busy) : 1;
+  context.side_by_side = std::max({streams ? context.side_by_side : 1, busy, 1});
   // The work of its own streams it counts as it sends it.
   const double times = std::max(1.0, at_once / context.side_by_side);
   context.pace->slowed.store(static_cast<std::uint32_t>((times - 1) * 256), std::memory_order_relaxed);

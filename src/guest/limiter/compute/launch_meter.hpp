@@ -137,9 +137,13 @@ class LaunchMeter {
     const bool has_share_room = asks && share_wait_ns == 0;
     const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >=
                                            (context.arbitrated ? kMaxUnknownInTurns : kMaxUnknown);
-    // The same for work that counts as shorter than it may be: its launches would pass as fast as time does.
-    const bool unsettled = counts_short && context.arbitrated &&
-                           context.pace->unsettled_ns.load(std::memory_order_relaxed) > kMaxUnsettledNs;
+    // The same for work that counts as shorter than it may be: its launches would pass as fast as time does. It may
+    // follow a kernel that counts as long as it is.
+    const auto short_ns = [&] {
+      return context.pace->unsettled_ns.load(std::memory_order_relaxed) -
+             context.pace->long_ns.load(std::memory_order_relaxed);
+    };
+    const bool unsettled = counts_short && context.arbitrated && short_ns() > kMaxUnsettledNs;
     const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
     if (no_room || !take_credit(*context.pace, est_ns)) {
       // Short launches may pass next to long work: they are charged, and cost little.
@@ -180,6 +184,7 @@ class LaunchMeter {
       }
     }
     count(stream, function, est_ns);
+    if (known_ns >= kLongestProofNs && !counts_short) stream.bracket.long_ns += est_ns;
     return 0;
   }
 
@@ -325,6 +330,7 @@ class LaunchMeter {
     bracket.charged_ns = bracket.expected_ns = stream.spent_ns.load(std::memory_order_relaxed);
     ContextMeter& context = *stream.context;
     context.pace->unsettled_ns.fetch_add(bracket.expected_ns, std::memory_order_relaxed);
+    if (bracket.long_ns != 0) context.pace->long_ns.fetch_add(bracket.long_ns, std::memory_order_relaxed);
     if (context.launches != nullptr) context.launches->fetch_add(bracket.launches, std::memory_order_relaxed);
     const std::uint32_t prompt = bracket.launches - std::min(bracket.launches, bracket.waited);
     if (prompt != 0) context.account->delays.prompt.fetch_add(prompt, std::memory_order_relaxed);

@@ -156,6 +156,7 @@ void meter_reset_after_fork() {
     pace.unknown.store(0);
     pace.slowed.store(0);
     pace.unsettled_ns.store(0);
+    pace.long_ns.store(0);
     pace.ended_ns.store(0);
     pace.lag_until_ns.store(0);
     pace.turn_began_ns.store(0);

@@ -40,6 +40,7 @@ struct Pace {
   std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none
   std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
   std::atomic<std::int64_t> unsettled_ns{0};    // estimates of closed brackets that are not settled
+  std::atomic<std::int64_t> long_ns{0};         // of that, for kernels that are known to be long
   std::atomic<std::int64_t> ended_ns{0};        // when the last settled work ended
   std::atomic<std::int32_t> unknown{0};         // launches in flight of functions never measured
   std::atomic<std::int64_t> lag_until_ns{0};    // until when kCatchUpInTurnsNs applies: turn_awaited_ns()
