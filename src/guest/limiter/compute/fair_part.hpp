@@ -74,7 +74,7 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   if (busy > 1) context.side_by_side_ns = now_ns;
   const bool streams = now_ns - context.side_by_side_ns < kSideBySideNs;
   context.side_by_side = std::max({streams ? context.side_by_side : 1, busy, 1});
-  // The work of its own streams it counts as it sends it.
+  // Work of the process's own streams is counted when it is sent.
   const double times = std::max(1.0, at_once / context.side_by_side);
   context.pace->slowed.store(static_cast<std::uint32_t>((times - 1) * 256), std::memory_order_relaxed);
   if (streams) return static_cast<std::int64_t>(static_cast<double>(ours) / at_once);
