@@ -157,7 +157,6 @@ TEST(PacerRoom, QueuedWorkTakesLongerBesideTheSharesOtherProcesses) {
   EXPECT_EQ(queue_due_ns(stream, *estimates), -kNow) << "unknown";
 }
 
-// By that much it may seem longer than its estimate. It is known late, and may be wrong.
 // Eight brackets at once: of as many processes, or of a fourth with four streams each.
 TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
@@ -177,6 +176,7 @@ TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
   pace.busy_streams = 16;
   EXPECT_EQ(measure(), 256'000) << "no faster than alone";
 }
+// By that much it may seem longer than its estimate. It is known late, and may be wrong.
 TEST(FairPart, OthersTimeLengthensALongCommandOnly) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   const auto estimates = std::make_unique<Estimates>();

@@ -35,6 +35,10 @@ MixShare with_streams(MixShare share, int streams) {
   share.load.streams = streams;
   return share;
 }
+MixShare on(MixShare share, std::uint32_t gpus) {
+  share.gpus = gpus;
+  return share;
+}
 MixShare with_depth(MixShare share, int depth) {
   share.load.depth = depth;
   return share;
@@ -168,10 +172,6 @@ TEST(Promises, BlockingLaunchesHold) {
 }
 
 TEST(Promises, SeveralGpusHold) {
-  const auto on = [](MixShare share, std::uint32_t gpus) {
-    share.gpus = gpus;
-    return share;
-  };
   const auto row = [](const char* what, std::vector<MixShare> shares) {
     expect_kept(what, std::move(shares), kPoints, 2);
   };
@@ -386,10 +386,6 @@ TEST(Promises, SlowProcessesOnOneGpuVoidNoCeiling) {
 // Nor is one whose short kernels wait for those of two others' turns. With ranks' signs after 2 ms it had 18 of 23 on
 // GPU 1, 20 on GPU 2.
 TEST(Promises, ShortKernelsOnTwoOfThreeGpusAreNoRanks) {
-  const auto on = [](MixShare share, std::uint32_t gpus) {
-    share.gpus = gpus;
-    return share;
-  };
   MixShare leaves = on(with_weight(share(23, 100, 20 * kMs), 800), 3);
   leaves.load.until_ns = 7'000 * kMs;
   const Mix mix{.shares = {on(plain(55, 5 * kMs), 5), on(plain(22, kMs), 7), leaves, on(share(0, 40, 200 * kUs), 6)},
@@ -401,10 +397,6 @@ TEST(Promises, ShortKernelsOnTwoOfThreeGpusAreNoRanks) {
 }
 // What others had of a GPU meanwhile does not make a kernel late: a share that is only slow on one GPU keeps the other.
 TEST(Promises, SlowKernelsOnTwoGpusAreNoRanks) {
-  const auto on = [](MixShare share, std::uint32_t gpus) {
-    share.gpus = gpus;
-    return share;
-  };
   MixShare slow = share(20, 100, 200 * kMs), full = with_weight(unlimited(5 * kMs), 800);
   slow.load.streams = full.load.streams = 4;
   expect_kept("20-100 of 200 ms on both, 5 ms on 0, plain 1 on both",

@@ -139,11 +139,10 @@ class LaunchMeter {
                                            (context.arbitrated ? kMaxUnknownInTurns : kMaxUnknown);
     // The same for work that counts as shorter than it may be: its launches would pass as fast as time does. It may
     // follow a kernel that counts as long as it is.
-    const auto short_ns = [&] {
-      return context.pace->unsettled_ns.load(std::memory_order_relaxed) -
-             context.pace->long_ns.load(std::memory_order_relaxed);
-    };
-    const bool unsettled = counts_short && context.arbitrated && short_ns() > kMaxUnsettledNs;
+    const bool unsettled = counts_short && context.arbitrated &&
+                           context.pace->unsettled_ns.load(std::memory_order_relaxed) -
+                                   context.pace->long_ns.load(std::memory_order_relaxed) >
+                               kMaxUnsettledNs;
     const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
     if (no_room || !take_credit(*context.pace, est_ns)) {
       // Short launches may pass next to long work: they are charged, and cost little.
