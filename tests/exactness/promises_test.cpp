@@ -383,6 +383,12 @@ TEST(Promises, SlowProcessesOnOneGpuVoidNoCeiling) {
   const Outcome outcome = run({.shares = {wide, beside}, .gpus = 3});
   for (const std::size_t gpu : {1, 2}) EXPECT_NEAR(outcome.parts[gpu].had, 12, kPoints) << "78 without the rule";
 }
+// Nor are they if none of their kernels ends for long, since all wait for each other's slices and for a long kernel's.
+TEST(Promises, LongKernelsOfSeveralProcessesVoidNoCeiling) {
+  const MixShare wide = on(with_processes(plain(89, 20 * kMs), 7), 3);
+  const Outcome outcome = run({.shares = {wide, share(4, 100, 1'000 * kMs)}, .gpus = 2, .until_ns = 5'000 * kMs});
+  EXPECT_NEAR(outcome.parts[1].had, 89, kPoints) << "93 without the rule";
+}
 // Nor is one whose short kernels wait for those of two others' turns. With ranks' signs after 2 ms it had 18 of 23 on
 // GPU 1, 20 on GPU 2.
 TEST(Promises, ShortKernelsOnTwoOfThreeGpusAreNoRanks) {

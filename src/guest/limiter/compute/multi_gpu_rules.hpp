@@ -30,13 +30,15 @@ struct RankPlace {
 };
 
 // Returns until when the share's work on a GPU is not late, if its estimates end at due_ns. Where several processes
-// divide the GPU, each waits for the others' slices: while any of their commands ends, none spins.
+// divide the GPU, each waits for the others' slices: no command may end until all that they sent is done, and beside
+// another share's long kernel that takes twice its time. While any of their commands ends, none spins.
 inline std::int64_t late_from_ns(const ledger::ComputeAccount& account, std::int64_t due_ns, std::int64_t now_ns) {
   // Any process of the share can write all of these.
   const std::int64_t until_ns = account.several_until_ns.load(std::memory_order_relaxed);
   if (due_ns == 0 || until_ns <= now_ns || until_ns > now_ns + kSeveralForNs) return due_ns;
   const std::int64_t moved_ns = std::min(account.moved_ns.load(std::memory_order_relaxed), now_ns);
-  return std::max(ledger::sane_paid_ns(due_ns), moved_ns) + kUnseenOverdueNs;
+  const std::int64_t sent_ns = ledger::sane_paid_ns(account.sent_until_ns.load(std::memory_order_relaxed)) - moved_ns;
+  return std::max(ledger::sane_paid_ns(due_ns), moved_ns + 2 * std::max<std::int64_t>(0, sent_ns)) + kUnseenOverdueNs;
 }
 
 // Returns how long a launch requested at asked_ns waits because other GPUs are not paid for.
