@@ -99,6 +99,7 @@ class MeterAlone : public testing::Test {
     EXPECT_EQ(pace.credit_ns.load(), 0);
     EXPECT_EQ(pace.unsettled_ns.load(), 0);
     EXPECT_EQ(pace.long_ns.load(), 0);
+    EXPECT_EQ(account->in_flight_ns.load(), 0);
     EXPECT_EQ(port.fired_ns.size(), kept()) << "events without an owner";
     EXPECT_EQ(port.failures, 0);
   }

@@ -205,7 +205,7 @@ void Node::settler(std::size_t index) {
   const bool busy = tenant.pace.busy_streams.load() != 0;
   Entry& entry = entries_[tenant.entry];
   if (std::exchange(tenant.busy, busy) && !busy && !has_work(entry)) {
-    lower(entry.account->sent_until_ns, clock_ns);
+    nothing_in_share(*entry.account, clock_ns);
     if (entry.is_ending()) ring();  // as report_work()
   }
   if (tenant.sleeps && tenant.pace.busy_streams.load() == 0) come_back(index, clock_ns + late());

@@ -210,7 +210,8 @@ struct alignas(64) ComputeAccount {
   Coverage<2048> copies;    // which are in copy_ns
   LaunchDelays delays;
   alignas(64) std::atomic<std::uint64_t> meter_failures[kMeterCallCount];  // contexts, by the call in kMeterCalls
-  alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];          // throttled_ns, by reason
+  std::atomic<std::int64_t> in_flight_ns;  // of the commands of sent_until_ns: estimates of those that have not ended
+  alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];  // throttled_ns, by reason
   // Host times: when a launch last passed by the 20 ms rule; when a command of sent_until_ns last ended, or began while
   // none should have run; until when launches never measured may be measured.
   std::atomic<std::int64_t> last_debt_ns, moved_ns, unknown_until_ns;

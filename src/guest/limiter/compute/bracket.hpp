@@ -41,7 +41,7 @@ struct Bracket {
   bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
   bool ordered = false;      // and what should have ended it may have left the stream idle
   bool unknown = false;      // it counts in the pace's `unknown`
-  bool shares_room = false;  // it counts in the share's sent_until_ns
+  std::int64_t room_ns = 0;  // it counts as that in the share's sent_until_ns and in_flight_ns
   bool doubtful = false;     // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;
   std::uint32_t waited = 0;  // of these, waited at the gate
@@ -181,7 +181,7 @@ inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_
   // of all, and for what a neighbour had in it, so this says nothing of the process's part.
   const std::int64_t unused_ns = bracket.expected_ns - worked_ns;
   const bool in_turns = context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
-  if (bracket.shares_room) ended_in_share(*context.account, *context.pace, in_turns ? 0 : unused_ns);
+  if (bracket.room_ns != 0) ended_in_share(*context.account, *context.pace, bracket.room_ns, in_turns ? 0 : unused_ns);
   if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
   if (bracket.measures_ns != 0)
     context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);

@@ -175,7 +175,10 @@ class LaunchMeter {
       count_unmeasured(context, est_ns);
       return 0;
     }
-    stream.bracket.shares_room |= counted;
+    if (counted) {
+      stream.bracket.room_ns += est_ns;
+      context.account->in_flight_ns.fetch_add(est_ns, std::memory_order_relaxed);
+    }
     if (unknown && !std::exchange(stream.bracket.unknown, true)) {
       if (context.pace->unknown.fetch_add(1, std::memory_order_relaxed) == 0) {
         stream.bracket.measures_ns = measuring_ns(context.arbitrated);

@@ -183,6 +183,10 @@ inline void count_from_start(Pace& pace, std::int64_t began_ns) {
 // much. This applies to commands measured one by one; of shorter ones a process takes its part in advance, and sends it
 // later.
 inline constexpr std::int64_t kSeveralForNs = 100'000'000;
+// Time ends nothing while other shares have the GPU. So what has been sent and was not seen to end is bounded, too: by
+// more, since a settler sees an end late.
+inline constexpr std::int64_t kUnendedNs = 15'000'000;
+inline constexpr std::int64_t kMaxUnendedNs = 100'000'000'000;  // a page that says more is damaged
 
 // Returns whether another process of the share has sent such a command recently. sender: this process's, not 0.
 inline bool several_send(ledger::ComputeAccount& account, std::uint64_t sender, std::int64_t now_ns) {
@@ -203,9 +207,12 @@ inline std::int64_t measuring_ns(bool in_turns) { return in_turns ? kMinBehindNs
 inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle, std::int64_t now_ns,
                                       std::int64_t est_ns) {
   const std::int64_t lead = std::max(lead_ns(est_ns), kInFlightNs / 2) + (idle ? kInFlightNs : 0);
+  const std::int64_t unended_ns =
+      std::clamp<std::int64_t>(account.in_flight_ns.load(std::memory_order_relaxed), 0, kMaxUnendedNs);
+  const std::int64_t too_many_ns = unended_ns - std::max(kUnendedNs, 2 * est_ns);
   std::int64_t sent = account.sent_until_ns.load(std::memory_order_relaxed);
   while (true) {
-    const std::int64_t ahead_ns = done_at_ns(sent, now_ns) - now_ns;
+    const std::int64_t ahead_ns = std::max(done_at_ns(sent, now_ns) - now_ns, too_many_ns);
     if (ahead_ns > lead) return std::clamp<std::int64_t>(ahead_ns - lead, 20'000, 700'000);
     if (account.sent_until_ns.compare_exchange_weak(sent, now_ns + ahead_ns + est_ns, std::memory_order_relaxed))
       return 0;
@@ -218,11 +225,19 @@ inline void count_in_share(ledger::ComputeAccount& account, std::int64_t now_ns,
   if (ledger::sane_paid_ns(account.sent_until_ns.load(std::memory_order_relaxed)) - est_ns <= now_ns)
     account.moved_ns.store(now_ns, std::memory_order_relaxed);
 }
+// Call when nothing of the share is in flight. What estimates were off by does not add up, nor what a killed process
+// had in flight.
+inline void nothing_in_share(ledger::ComputeAccount& account, std::int64_t now_ns) {
+  lower(account.sent_until_ns, now_ns);
+  account.in_flight_ns.store(0, std::memory_order_relaxed);
+}
 inline void give_share_room(ledger::ComputeAccount& account, std::int64_t unused_ns) {
   account.sent_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
 }
-// Call when one of these has ended; it did not need unused_ns of its estimate.
-inline void ended_in_share(ledger::ComputeAccount& account, const Pace& pace, std::int64_t unused_ns) {
+// Call when one of these has ended, which counted as est_ns; it did not need unused_ns of that.
+inline void ended_in_share(ledger::ComputeAccount& account, const Pace& pace, std::int64_t est_ns,
+                           std::int64_t unused_ns) {
+  account.in_flight_ns.fetch_sub(est_ns, std::memory_order_relaxed);
   give_share_room(account, unused_ns);
   account.moved_ns.store(pace.ended_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }

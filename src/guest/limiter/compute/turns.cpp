@@ -198,9 +198,7 @@ void report_work(std::uint32_t device) {
   slot.work_until_ns.store(until_ns, busy ? memory_order_relaxed : std::memory_order_seq_cst);  // was_last()
   slot.pulse.fetch_add(1, memory_order_relaxed);
   if (busy || !arbitrated(device) || !was_last(device)) return;
-  // What estimates were off by does not add up.
-  ledger::ComputeAccount& account = session.usage->compute[device];
-  lower(account.sent_until_ns, port.now_ns());
+  nothing_in_share(session.usage->compute[device], port.now_ns());
   if (turn_is_ending(device)) ring_doorbell(ledger::Ring::turn);
 }
 
