@@ -119,12 +119,13 @@ class Judge {
       for (std::uint32_t g = 0; g < mix.gpus; ++g)
         if ((share.gpus >> g & 1) != 0)
           outcome_.parts.push_back({.share = static_cast<std::size_t>(&share - mix.shares.data()), .gpu = g});
+    const std::vector<std::int64_t> told_before = told_ns();
     for (std::int64_t at_ns = mix_.from_ns; at_ns < mix_.until_ns; at_ns += kSecond) {
       const std::vector<std::int64_t> held = held_ns(), told = told_ns();
       run_to(std::min(at_ns + kSecond, mix_.until_ns), next);
       if (at_ns + kSecond <= mix_.until_ns) judge_accounts(held, told, at_ns);
     }
-    judge_parts(before, before_in_turn);
+    judge_parts(before, before_in_turn, told_before);
     return std::move(outcome_);
   }
 
@@ -211,7 +212,8 @@ class Judge {
             static_cast<double>(at_ns) / kSecond);
   }
 
-  void judge_parts(std::span<const double> before, std::span<const double> before_in_turn) {
+  void judge_parts(std::span<const double> before, std::span<const double> before_in_turn,
+                   std::span<const std::int64_t> told_before) {
     const std::vector<double> after = fluid_ns(together_), after_in_turn = fluid_ns(in_turn_);
     const auto span_ns = static_cast<double>(mix_.until_ns - mix_.from_ns);
     double moves = static_cast<double>(mix_.changes.size());
@@ -225,8 +227,7 @@ class Judge {
       // The order is the arbiter's choice, so a share is due the less of both.
       part.due = 100 * std::min(after[i] - before[i], after_in_turn[i] - before_in_turn[i]) / span_ns;
       part.judged = is_judged(on_gpu(share, part.gpu));
-      part.account =
-          100 * static_cast<double>(node_.account_ns(part.share, part.gpu)) / static_cast<double>(mix_.until_ns);
+      part.account = 100 * static_cast<double>(node_.account_ns(part.share, part.gpu) - told_before[i]) / span_ns;
       part.allowed = mix_.points + kPointsAChange * moves + 100 * in_flight_ns(part) / span_ns;
       if (part.judged && part.had < part.due - part.allowed)
         say("share %zu on GPU %u: had %.2f, due %.2f (%.2f less are allowed)", part.share, part.gpu, part.had, part.due,

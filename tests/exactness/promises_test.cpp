@@ -432,6 +432,15 @@ TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
               {with_depth(with_weight(share(86, 100, 200 * kUs), 800), 8), std::move(six)});
 }
 
+// Kernels of 3 us in a loop that waits for the last but one: each is sent when the one before is about to end, and
+// comes half a microsecond after that. The hole was charged, and hid from the replay that the context had lost the GPU.
+TEST(Promises, KernelsThatAreSentOneByOneAreChargedTheirLength) {
+  // Only accounts are judged.
+  const Mix mix{.shares = {with_depth(share(20, 100, 3 * kUs), 2), share(9, 100, 20 * kMs)}, .points = 20};
+  const Outcome outcome = run(mix);
+  EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+}
+
 // The first kernel of each turn is there 250 us before it, so none of the share's starts are prompt; and what others
 // had of a turn's last microseconds is given back after it.
 TEST(Promises, TurnsAcrossOthersSlicesHold) {

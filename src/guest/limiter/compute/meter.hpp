@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "guest/limiter/compute/call_time.hpp"
 #include "guest/limiter/compute/fair_part.hpp"
 #include "guest/limiter/compute/launch_meter.hpp"
 #include "guest/limiter/compute/own_length.hpp"
@@ -25,12 +26,8 @@ inline constexpr std::int64_t kLookBackNs = 2'000'000;
 inline constexpr std::int64_t kLookAroundNs = 5'000'000;   // how often to look for other shares' work, if bursting
 inline constexpr std::int64_t kAloneTrustNs = 20'000'000;  // how long a look that saw none counts
 inline constexpr std::int64_t kBackToBackNs = 250;         // less than one step of the GPU's event clock
-inline constexpr std::int64_t kVisibleNs = 2'000;          // an event that has fired is seen so soon
-inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
-inline constexpr std::int64_t kLostProcessorNs = 50'000;  // hardly a driver call takes a thread so long
-inline constexpr std::int64_t kShortCallNs = 5'000;       // a kernel's launch
-inline constexpr std::int64_t kDoubtParts = 200;          // a doubt of less than such a part of a length is none
-inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
+inline constexpr std::int64_t kLostProcessorNs = 50'000;   // hardly a driver call takes a thread so long
+inline constexpr std::int64_t kShortCallNs = 5'000;        // a kernel's launch
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::int64_t kReleasedNs = 3'000'000;  // what ends so soon after a debt launch had waited for it
@@ -245,9 +242,9 @@ class Meter : public LaunchMeter<Port> {
     // fired later, and its kernel may have been queued by then.
     const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
     const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
-    const std::int64_t left = was_sent_before(bracket, start_event_ns) ? 0
-                              : idle && waited < kPromptNs             ? gap
-                                                                       : gap - waited;
+    const std::int64_t left = was_sent_before(estimates_, bracket, start_event_ns) ? 0
+                              : idle && waited < kPromptNs                         ? gap
+                                                                                   : gap - waited;
     // It is unknown when during a long call the GPU got the work. Concurrent streams do not measure a single kernel.
     const bool sole = single && context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
     const std::int64_t call_ns = sole ? estimates_.learn_call(bracket.functions[0], gap) : 0;
@@ -267,6 +264,8 @@ class Meter : public LaunchMeter<Port> {
       if (assumed) late = length - bracket.expected_ns;
     } else if (single && !doubtful) {
       estimates_.prove(bracket.functions[0], length / std::max(1u, bracket.launches));
+      late = std::clamp<std::int64_t>(length - bracket.expected_ns, 0,
+                                      may_be_late_ns(estimates_, context, bracket, start_event_ns));
     }
     late = std::clamp<std::int64_t>(late, 0, length);
     start += late;
@@ -277,7 +276,7 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t launching = launching_ns(bracket, start_event_ns);
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
     // Or it was stopped, whatever kept the GPU busy at the end.
-    const bool still = stood_still(bracket, start_event_ns);
+    const bool still = stood_still(estimates_, bracket, start_event_ns);
     const bool slow_host = 2 * launching > length && (still || (bracket.launches > 1 && tail_waited));
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
@@ -391,23 +390,6 @@ class Meter : public LaunchMeter<Port> {
     return now_ns < last_ns ? last_ns : kNothingOpen;
   }
 
-  // The start event had waited for other work while a call that usually blocks was under way: the first of what the
-  // call sends was there when the GPU came to it, long before the call returned. Or what may be wrong by that is next
-  // to nothing.
-  bool was_sent_before(const Bracket& bracket, std::int64_t start_event_ns) const {
-    if (start_event_ns - bracket.opened_ns < kPromptNs || bracket.function_count != 1) return false;
-    return bracket.first_ns - start_event_ns < bracket.expected_ns / kDoubtParts ||
-           estimates_.call_ns(bracket.functions[0]) > kStoppedNs;
-  }
-
-  // Returns whether the process was stopped between its first and last launch, so that the GPU's idle time is unknown.
-  // A single call that usually takes this long blocks instead.
-  bool stood_still(const Bracket& bracket, std::int64_t start_event_ns) const {
-    const std::int64_t launching = launching_ns(bracket, start_event_ns);
-    const std::int64_t call_ns = bracket.launches == 1 ? estimates_.call_ns(bracket.functions[0]) : 0;
-    return launching > kStoppedNs && launching > 4 * bracket.expected_ns && launching > 2 * call_ns;
-  }
-
   // Only the settler writes it, except for a stream being destroyed: a lost update costs the arbiter a short pause.
   static void ended(Pace& pace, std::int64_t end_ns) {
     if (end_ns > pace.ended_ns.load(std::memory_order_relaxed)) pace.ended_ns.store(end_ns, std::memory_order_relaxed);
@@ -461,9 +443,11 @@ class Meter : public LaunchMeter<Port> {
     if (context.arbitrated && (bracket.launches > 1 || bracket.expected_ns >= 2 * kRunningNs) &&
         !uneven(estimates_, bracket) && !is_beside_others(context, bracket))
       count_from_start(*context.pace, start_event_ns);
-    if (stood_still(bracket, start_event_ns) || holds_idle_time(bracket, start_event_ns)) return;
+    if (stood_still(estimates_, bracket, start_event_ns) || holds_idle_time(bracket, start_event_ns)) return;
     const std::int64_t from =
-        was_sent_before(bracket, start_event_ns) ? start_event_ns : std::max(start_event_ns, bracket.first_ns);
+        was_sent_before(estimates_, bracket, start_event_ns)
+            ? start_event_ns
+            : std::max(start_event_ns + may_be_late_ns(estimates_, context, bracket, start_event_ns), bracket.first_ns);
     const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to,
                                               bracket.covered_until_ns == 0 ? start_event_ns : 0});
     if (is_wanted(estimates_, context, bracket, from))
