@@ -223,9 +223,12 @@ TEST(Promises, SharesOfSeveralProcessesHold) {
   // With room by the clock alone both had 100 ms and more in flight now and then: 48.4 to 49.3, and 0.6 idle.
   const MixShare four = with_depth(with_processes(plain(50, 5 * kMs), 4), 4),
                  eight = with_weight(with_processes(unlimited(5 * kMs), 8), 800);
-  // In one second of 80 an account is 2.15 points off. Elsewhere 2 are allowed.
+  // A known miss: with seed 1 one second's account is 2.15 points off.
   for (const std::uint64_t seed : {1, 4, 7, 39}) {
-    const Mix mix{.shares = {four, eight}, .until_ns = 22'000 * kMs, .seed = seed, .account_points = 2.5};
+    const Mix mix{.shares = {four, eight},
+                  .until_ns = 22'000 * kMs,
+                  .seed = seed,
+                  .account_points = seed == 1 ? 2.5 : kSharedAccountPoints};
     const Outcome outcome = run(mix);
     EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
     EXPECT_LT(outcome.idle[0], 0.3) << seed;

@@ -30,6 +30,7 @@ struct Bracket {
   std::int64_t charged_ns = 0;   // GPU time charged to the account for it so far
   std::int64_t expected_ns = 0;  // the estimate for its launches
   std::int64_t long_ns = 0;      // of that, for kernels that are known to be long
+  std::int64_t room_ns = 0;      // it counts as that in the share's sent_until_ns and in_flight_ns
   std::int64_t fresh_ns = 0;     // covered while it was still running
   std::int64_t covered_until_ns = 0;
   // Set if the bracket could not be closed when the program waited. If it began before this host time, its estimated
@@ -38,11 +39,10 @@ struct Bracket {
   std::int64_t measures_ns = 0;     // as the first never measured, added to the share's unknown_until_ns
   std::uint64_t neighbours_ns = 0;  // what the share had been given back of others' time when it was opened
   OthersPart others{};
-  bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
-  bool ordered = false;      // and what should have ended it may have left the stream idle
-  bool unknown = false;      // it counts in the pace's `unknown`
-  std::int64_t room_ns = 0;  // it counts as that in the share's sent_until_ns and in_flight_ns
-  bool doubtful = false;     // its one function's estimate said where in a long call it began
+  bool kept = false;      // it should have ended, and went on: the stream's queue may have no room for a record
+  bool ordered = false;   // and what should have ended it may have left the stream idle
+  bool unknown = false;   // it counts in the pace's `unknown`
+  bool doubtful = false;  // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;
   std::uint32_t waited = 0;  // of these, waited at the gate
   std::uint32_t function_count = 0;
@@ -174,14 +174,19 @@ struct alignas(64) StreamMeter {
   std::int64_t open_seen_ns = 0, open_covered_until_ns = 0, open_fresh_ns = 0;
 };
 
+// Returns whether a daemon gives turns on the context's GPU.
+inline bool has_turns(const ContextMeter& context) {
+  return context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
+}
+
 // Takes a bracket's work off what is in flight. It held the GPU for fresh_ns, and worked for worked_ns of that.
 inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_t fresh_ns, std::int64_t worked_ns) {
   const ContextMeter& context = *stream.context;
   // In turns estimates count until nothing of the share is in flight. The process that settles first pays for the time
   // of all, and for what a neighbour had in it, so this says nothing of the process's part.
   const std::int64_t unused_ns = bracket.expected_ns - worked_ns;
-  const bool in_turns = context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
-  if (bracket.room_ns != 0) ended_in_share(*context.account, *context.pace, bracket.room_ns, in_turns ? 0 : unused_ns);
+  if (bracket.room_ns != 0)
+    ended_in_share(*context.account, *context.pace, bracket.room_ns, has_turns(context) ? 0 : unused_ns);
   if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
   if (bracket.measures_ns != 0)
     context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);

@@ -29,8 +29,7 @@ inline bool was_sent_before(const Estimates& estimates, const Bracket& bracket, 
 // a daemon no replay looks for such pauses.
 inline std::int64_t may_be_late_ns(const Estimates& estimates, const ContextMeter& context, const Bracket& bracket,
                                    std::int64_t start_event_ns) {
-  const bool in_turns = context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
-  if (!in_turns || bracket.launches != 1 || bracket.function_count != 1 ||
+  if (!has_turns(context) || bracket.launches != 1 || bracket.function_count != 1 ||
       was_sent_before(estimates, bracket, start_event_ns))
     return 0;
   const std::int64_t late_ns =
