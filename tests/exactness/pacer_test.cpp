@@ -104,6 +104,17 @@ TEST(PacerCatchUp, TurnsAndLongKernelsAreMadeUpFor) {
   pace.wants_since_ns = kNow;
   EXPECT_EQ(after_ns(5 * kMs), kCatchUpNs + 5 * kMs) << "its own pause before is no lateness";
 }
+
+// It makes up for its time before and after its span, where it waits for nothing.
+TEST(PacerCatchUp, WithoutADaemonAWaitIsNotNeeded) {
+  Pace pace;
+  pace.cycle_ns = 200 * kMs;
+  pace.set_turn_awaited(0);
+  EXPECT_EQ(catch_up_ns(pace, kHalf, kNow), 300 * kMs);
+  pace.wants_since_ns = kNow - 5 * kMs;
+  EXPECT_EQ(catch_up_ns(pace, kHalf, kNow), kCatchUpNs + 5 * kMs);
+}
+
 TEST(PacerCatchUp, OnlyAPauseOfTheWholeShareIsAPause) {
   Pace pace;
   pace.ended_ns = kNow;

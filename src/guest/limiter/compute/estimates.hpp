@@ -103,13 +103,14 @@ class Estimates {
     entry.undivided_spread_ns.store(spread + (off - spread) / (seen + 1), std::memory_order_relaxed);
     entry.undivided.store(std::min(seen + 1, kMaxUndivided), std::memory_order_relaxed);
   }
-  // Makes these the estimates, once.
+  // Makes these the estimates, once. They count as settled: a small share launches little, but nothing stretched them.
   void take_undivided() {
     for (Entry& entry : entries_) {
       const std::int64_t seen = entry.undivided.exchange(0, std::memory_order_relaxed);
       if (seen == 0 || entry.key.load(std::memory_order_relaxed) == 0) continue;
       entry.mean_ns.store(entry.undivided_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
       entry.spread_ns.store(entry.undivided_spread_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+      entry.seen.store(kYoung, std::memory_order_relaxed);
     }
   }
 

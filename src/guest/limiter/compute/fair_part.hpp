@@ -25,6 +25,10 @@ inline double brackets_at_once(const ledger::ComputeAccount& account) {
   return std::clamp(times, 1.0, kMaxBeside);
 }
 
+// Returns whether several of the share's contexts lately had work at once. Unlike several_send(), also if their kernels
+// are short.
+inline bool brackets_overlap(const ledger::ComputeAccount& account) { return brackets_at_once(account) > 1.1; }
+
 // Returns how long work of `length_ns` takes next to that of the share's other streams and processes.
 inline std::int64_t beside_others_ns(const ContextMeter& context, std::int64_t length_ns) {
   return static_cast<std::int64_t>(static_cast<double>(length_ns) * brackets_at_once(*context.account));

@@ -313,7 +313,7 @@ class Meter : public LaunchMeter<Port> {
     const Span span = span_of(*context.pace);
     const bool by_length = span.cycle_ns != 0 && is_known(estimates_, bracket);
     const std::int64_t new_ns = fresh, others = others_ns(estimates_, context, bracket, length);
-    if (by_length) fresh = count_as_expected(context, bracket, span, charged_length, fresh);
+    if (by_length) fresh = count_as_expected(estimates_, context, bracket, span, charged_length, fresh);
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
     // How long a kernel waited for another says nothing about its next launch. One whose length is known, and that held

@@ -14,9 +14,9 @@ inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's start 
 inline constexpr std::uint32_t kStretchedInARow = 4;    // then it is the kernel that takes longer
 inline constexpr std::int64_t kUsualParts = 64;         // an even kernel differs by such a part of its length
 inline constexpr std::uint32_t kLongerInARow = 8;       // then it is the kernel that takes longer
-// Of its estimate and a slice: beside others' last kernels it seldom takes as many times as long.
-inline constexpr std::int64_t kMostTimes = 4;
-inline constexpr std::int64_t kMostTimesBeside = 8;  // nor beside the share's processes, and those of another one
+// Of its estimate and a slice: beside other contexts' work it seldom takes as many times as long.
+inline constexpr std::int64_t kMostTimes = 8;
+inline constexpr std::int64_t kUsualEarlyParts = 4;  // of a cycle: shares that are owed time seldom begin earlier
 
 inline bool uneven(const Estimates& estimates, const Bracket& bracket) {
   for (std::uint32_t i = 0; i < bracket.function_count; ++i)
@@ -57,11 +57,18 @@ inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
   return bracket.function_count != 0;
 }
 
+// Returns how long the bracket should take by the current estimates. Those at its launch may be of the time with a
+// daemon, which others' work counts in.
+inline std::int64_t expected_now_ns(const Estimates& estimates, const Bracket& bracket) {
+  const std::int64_t known_ns = bracket.function_count == 1 ? estimates.known_ns(bracket.functions[0]) : 0;
+  return known_ns != 0 ? known_ns * bracket.launches : bracket.expected_ns;
+}
+
 // Corrects what was booked for the bracket, and returns that. What runs for whole cycles holds its share's part at
 // least: it may wait for another kernel.
-inline std::int64_t count_as_expected(ContextMeter& context, const Bracket& bracket, const Span& span,
-                                      std::int64_t length_ns, std::int64_t booked_ns) {
-  const std::int64_t own_ns = std::max(bracket.expected_ns, length_ns / span.cycle_ns * span.length_ns);
+inline std::int64_t count_as_expected(const Estimates& estimates, ContextMeter& context, const Bracket& bracket,
+                                      const Span& span, std::int64_t length_ns, std::int64_t booked_ns) {
+  const std::int64_t own_ns = std::max(expected_now_ns(estimates, bracket), length_ns / span.cycle_ns * span.length_ns);
   context.account->held_ns.fetch_add(static_cast<std::uint64_t>(own_ns - booked_ns), std::memory_order_relaxed);
   if (booked_ns > own_ns)
     context.account->neighbours_ns.fetch_add(static_cast<std::uint64_t>(booked_ns - own_ns), std::memory_order_relaxed);
@@ -73,7 +80,7 @@ inline std::int64_t count_as_expected(ContextMeter& context, const Bracket& brac
 // clearly wrong is replaced.
 inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Bracket& bracket, const Span& span,
                          std::int64_t from_ns, std::int64_t length_ns, std::int64_t new_ns, std::int64_t& part_ns) {
-  const std::int64_t expected_ns = bracket.expected_ns;
+  const std::int64_t expected_ns = expected_now_ns(estimates, bracket);
   const std::int64_t usual_ns =
       expected_ns / kUsualParts + 2 * estimates.spread_ns(bracket.functions[0]) * bracket.launches;
   const auto replace = [&](std::int64_t bracket_ns) {
@@ -87,14 +94,18 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
     context.stretched = 0;
     replace(context.least_stretched_ns);
   };
-  const bool beside = is_beside_others(context, bracket);
-  if (near_span_ends(span, from_ns, from_ns + length_ns) || beside) {
+  // What fits in one slice it had alone (own_slices_ns()).
+  const bool is_sliced = length_ns > ledger::kGpuSliceNs && brackets_overlap(*context.account);
+  const bool beside = is_beside_others(context, bracket) || is_sliced;
+  // A kernel that a slice may lengthen: shares that are owed time begin before their span, some of them in each cycle.
+  const std::int64_t early_ns = expected_ns > ledger::kGpuSliceNs ? span.cycle_ns / kUsualEarlyParts : 0;
+  if (near_span_ends(span, from_ns, from_ns + length_ns + early_ns) || beside) {
     // No kernel takes less time beside others.
     const bool shorter = length_ns < expected_ns - usual_ns;
     if (shorter) replace(length_ns);
     part_ns = length_ns;
-    const std::int64_t took_ns = beside ? new_ns : length_ns, times = beside ? kMostTimesBeside : kMostTimes;
-    if (took_ns > times * (expected_ns + ledger::kGpuSliceNs)) return counts(took_ns), true;
+    const std::int64_t took_ns = beside ? new_ns : length_ns;
+    if (took_ns > kMostTimes * (expected_ns + ledger::kGpuSliceNs)) return counts(took_ns), true;
     // What is only a little shorter counts if there are no better ones for long.
     return !shorter && (length_ns >= expected_ns || ++context.unclear < kLongerInARow);
   }

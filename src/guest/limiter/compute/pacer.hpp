@@ -69,11 +69,11 @@ constexpr std::int64_t makes_up_for_ns(std::int64_t late_ns, std::uint32_t ceili
 // Returns the catch-up window. A pause by the program is not lateness: others' turns count from its next request.
 inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
   if (ceiling_ppm >= ledger::kWholeGpu) return kCatchUpNs;
-  // Without a daemon a share waits for its span for most of a cycle, and others' last kernels may take half of one.
+  // Without a daemon a share waits for its span for most of a cycle, and others' last kernels may take half of one. That
+  // counts also while it does not wait: it makes up for it before and after its span.
   const std::int64_t cycle_ns = pace.cycle_ns.load(std::memory_order_relaxed);
   const std::int64_t most_ns = std::max(kCatchUpInTurnsNs, cycle_ns + cycle_ns / 2);
-  const std::int64_t lasts_ns = cycle_ns != 0 ? most_ns : makes_up_for_ns(most_ns, ceiling_ppm);
-  const bool in_turns = now_ns - pace.turn_awaited_ns() < lasts_ns;
+  const bool in_turns = cycle_ns != 0 || now_ns - pace.turn_awaited_ns() < makes_up_for_ns(most_ns, ceiling_ppm);
   const std::int64_t wanted_ns = now_ns - pace.wants_since_ns.load(std::memory_order_relaxed);
   const std::int64_t turns_ns = in_turns ? most_ns - kCatchUpNs : 0;
   const std::int64_t behind_ns = ledger::price_ns(pace.behind_ns.load(std::memory_order_relaxed), ceiling_ppm);

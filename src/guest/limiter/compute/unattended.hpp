@@ -18,7 +18,7 @@ inline constexpr std::int64_t kMinSpanNs = 2'000'000;
 // What others' kernels took of a span may be made up for after its end, in such a part of a cycle.
 inline constexpr std::int64_t kPastParts = 16;
 // Or before it begins, by as much as is owed: near their span's end others wait for time that their next kernel needs.
-inline constexpr std::int64_t kMostEarlyParts = 4;
+inline constexpr std::int64_t kMostEarlyParts = 2;
 
 // A share's place in the cycle.
 struct Span {
