@@ -34,6 +34,13 @@ inline std::int64_t beside_others_ns(const ContextMeter& context, std::int64_t l
   return static_cast<std::int64_t>(static_cast<double>(length_ns) * brackets_at_once(*context.account));
 }
 
+// Returns how long the bracket should take by the current estimates; 0: unknown. Those at its launch may know less, or
+// be of the time with a daemon, when others' work counted in.
+inline std::int64_t expected_now_ns(const Estimates& estimates, const Bracket& bracket) {
+  return bracket.function_count == 1 ? estimates.known_ns(bracket.functions[0]) * bracket.launches
+                                     : bracket.expected_ns;
+}
+
 // Returns when all work on the stream should end, by current estimates, which may know more than at its launch.
 // Negative: unknown; minus the time the oldest was opened. 0: there was none yet.
 inline std::int64_t queue_due_ns(const StreamMeter& stream, const Estimates& estimates) {
@@ -44,9 +51,7 @@ inline std::int64_t queue_due_ns(const StreamMeter& stream, const Estimates& est
   const std::int64_t opened_ns = stream.closed[head % StreamMeter::kClosed].opened_ns;
   std::int64_t length_ns = 0;
   for (std::uint32_t i = head; i != tail; ++i) {
-    const Bracket& each = stream.closed[i % StreamMeter::kClosed];
-    const std::int64_t each_ns =
-        each.function_count == 1 ? estimates.known_ns(each.functions[0]) * each.launches : each.expected_ns;
+    const std::int64_t each_ns = expected_now_ns(estimates, stream.closed[i % StreamMeter::kClosed]);
     if (each_ns == 0) return -opened_ns;
     length_ns += each_ns;
   }

@@ -57,13 +57,6 @@ inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
   return bracket.function_count != 0;
 }
 
-// Returns how long the bracket should take by the current estimates. Those at its launch may be of the time with a
-// daemon, which others' work counts in.
-inline std::int64_t expected_now_ns(const Estimates& estimates, const Bracket& bracket) {
-  const std::int64_t known_ns = bracket.function_count == 1 ? estimates.known_ns(bracket.functions[0]) : 0;
-  return known_ns != 0 ? known_ns * bracket.launches : bracket.expected_ns;
-}
-
 // Corrects what was booked for the bracket, and returns that. What runs for whole cycles holds its share's part at
 // least: it may wait for another kernel.
 inline std::int64_t count_as_expected(const Estimates& estimates, ContextMeter& context, const Bracket& bracket,
