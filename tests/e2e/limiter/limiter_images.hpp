@@ -31,11 +31,12 @@ inline std::string packed_with(std::uint64_t bytes) {
          bytes_of(std::uint64_t{entry.size()}) + entry;
 }
 
-// Returns PTX of a module with that much code (whole KiB) and a small array.
-inline std::string image_of_code(std::uint64_t bytes) {
+// Returns PTX of a module with that much code (whole KiB) and a small array. The text is longer by a comment.
+inline std::string image_of_code(std::uint64_t bytes, std::uint64_t comment_bytes = 0) {
   return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b8 grid[352];\n"
          ".visible .entry k() { .pragma \"headgate.sim.code " +
-         std::to_string(bytes / 1024) + "\"; ret; }\n";
+         std::to_string(bytes / 1024) + "\"; ret; }\n" +
+         (comment_bytes == 0 ? "" : "// " + std::string(comment_bytes, '-') + "\n");
 }
 
 }  // namespace headgate::e2e

@@ -15,6 +15,7 @@
 // library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)
 //  -library  library-there (its address in the last made context)  modules:COUNT (with arrays of 512 KiB)
 //  code:BYTES (a module with that much code and a small array)
+//  shown-code:BYTES (the same with a text of 2 MiB, which the code takes at least)
 // managed:BYTES  physical:BYTES (cuMemCreate)  -physical
 // context  lone-context:N (on GPU N while none is current)  -context (the last made)  detach (the same)
 // -context-elsewhere (the first made, in another thread)  primary:N  -primary:N (retained and released, not made current)
@@ -122,7 +123,9 @@ struct Tenant {
     return result;
   }
 
-  CUresult load_code(std::uint64_t bytes) { return CALL(cuModuleLoadData)(&statics, image_of_code(bytes).c_str()); }
+  CUresult load_code(std::uint64_t bytes, std::uint64_t shown) {
+    return CALL(cuModuleLoadData)(&statics, image_of_code(bytes, shown).c_str());
+  }
 
   // Loads modules until one is refused; tells how many were loaded.
   CUresult load_many(std::uint64_t count, std::string& told) {
@@ -511,7 +514,8 @@ struct Tenant {
     if (verb == "library" || verb == "other-library") return load_library(number, verb == "other-library");
     if (verb == "-library") return CALL(cuLibraryUnload)(library);
     if (verb == "library-there") return use_library_in_last_context();
-    if (verb == "code") return load_code(number);
+    if (verb == "code") return load_code(number, 0);
+    if (verb == "shown-code") return load_code(number, 2 << 20);
     if (verb == "modules") return load_many(number, told);
     if (verb == "managed") return managed(number);
     if (verb == "physical") return create_physical(number);

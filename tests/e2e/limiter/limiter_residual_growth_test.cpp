@@ -203,6 +203,23 @@ TEST(Unannounced, EagerlyLoadedCodeIsRefusedPastTheLimit) {
   EXPECT_EQ(tenant.does("modules:1000"), "2 3") << "of 512 KiB, in 2 MiB less an array";
 }
 
+// Until it is measured, too: other requests find what the image shows taken.
+TEST(Unannounced, WhatAnImageShowsIsHeldWhileItsLoadIsMeasured) {
+  const Runtime runtime;
+  Tenant eager = on_tiny("164MiB");
+  eager.environment["CUDA_MODULE_LOADING"] = "EAGER";
+  Led loads(runtime, eager), asks(runtime, eager);
+  EXPECT_EQ(loads.does("info") + asks.does("info"), "00");
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, "nvmlDeviceGetComputeRunningProcesses_v3:delay_us=300000"));
+  const std::uint64_t used = truth(runtime).used_bytes, room = 164 * kMiB - used;
+  loads.running.say(bytes("shown-code", 8 * kMiB) + "\n");
+  EXPECT_TRUE(comes_true([&] { return truth(runtime).used_bytes > used + 8 * kMiB; }));
+  EXPECT_EQ(asks.does(bytes("linear", room - kMiB)), "2");
+  EXPECT_EQ(loads.running.next_line(), bytes("shown-code", 8 * kMiB) + ": 0");
+  EXPECT_EQ(asks.does(bytes("linear", 164 * kMiB - truth(runtime).used_bytes)), "0");
+}
+
 // It is loaded in each context that used it, and unloaded from all.
 TEST(Unannounced, AnUnloadedLibraryLeavesItsRoomInEachContext) {
   const Runtime runtime;

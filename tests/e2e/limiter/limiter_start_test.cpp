@@ -150,7 +150,8 @@ TEST_P(RequestsAtTheSameTime, FillTheLimitAndNoMore) {
     Tenant tenant = on_tiny(limit);
     if (GetParam().starts_with("code")) tenant.environment["CUDA_MODULE_LOADING"] = "EAGER";
     for (int i = 0; i < kProcesses; ++i) all.push_back(std::make_unique<Led>(runtime, tenant));
-    ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", "cuModuleLoadData:delay_us=20000"));
+    ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node",
+                                  "cuModuleLoadData:delay_us=20000,nvmlDeviceGetComputeRunning*:delay_us=20000"));
     for (auto& process : all) process->running.say(GetParam() + "\n");
     int accepted = 0;
     for (auto& process : all) accepted += process->running.next_line() == GetParam() + ": 0" ? 1 : 0;

@@ -50,15 +50,8 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
   };
   // An eager load takes at least the image's size, which must fit before; arrays without content may show only
   // afterwards.
-  const std::uint64_t at_least = lazy ? 0 : bare::saturating_add(needs.code_bytes, needs.static_bytes);
-  OomWait wait;
-  if (at_least >= kMinGrowth && reserve_at(place, at_least, wait) != Verdict::reserved) return refusal();
-  const auto load_into_room = [&] {
-    const abi::CUresult result = load();
-    if (at_least >= kMinGrowth) hand_back_unused(place.device_index, at_least);
-    return result;
-  };
-  return came(taking(place, kUntold, load_into_room, undo, grew, &took));
+  const std::uint64_t size = lazy ? 0 : bare::saturating_add(needs.code_bytes, needs.static_bytes);
+  return came(taking(place, kUntold, load, undo, grew, &took, size < kMinGrowth ? 0 : size));
 }
 
 }  // namespace headgate::limiter

@@ -29,14 +29,16 @@ std::size_t free_on_card() {
   return forward(driver.cuMemGetInfo_v2, &free, &total) == abi::CUDA_SUCCESS ? free : SIZE_MAX;
 }
 
-std::uint64_t measured_growth(std::uint32_t device, std::uint64_t before, std::uint64_t less_free) {
+std::uint64_t measured_growth(std::uint32_t device, std::uint64_t before, std::uint64_t less_free,
+                              std::uint64_t reserved) {
   const bare::KeepErrno keep_errno;
   const bool measured = refresh_residual(device);
   const std::uint64_t bytes = bare::saturating_sub(own_residual(device), before);
   // A figure of 0 says nothing where NVML never listed this process, as in a container with other pids.
   if ((measured && (bytes != 0 || nvml_lists_us())) || less_free == kUntold) return residual_rose(device, bytes), bytes;
-  residual_rises(device, less_free);
-  return less_free;
+  const std::uint64_t unseen = bare::saturating_sub(less_free, reserved);
+  residual_rises(device, unseen);
+  return unseen;
 }
 
 bool growth_fits(std::uint32_t device, std::uint64_t bytes) {
