@@ -24,8 +24,7 @@ namespace headgate::schedule {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kShortestLeaseNs = 2'500'000, kLongestLeaseNs = 5'000'000;
-// Of short kernels, if all that want the GPU always have work: for each of them, and the longest.
-inline constexpr std::int64_t kBusyLeaseNs = 1'000'000, kLongestBusyLeaseNs = 4'000'000;
+inline constexpr std::int64_t kBusyLeaseNs = 6'000'000;  // if all that want the GPU always have short kernels for it
 constexpr bool is_short_kernel(std::int64_t kernel_ns) { return kernel_ns <= kShortestLeaseNs / 4; }
 inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
 inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;

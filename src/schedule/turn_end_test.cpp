@@ -151,17 +151,24 @@ struct BusyShares {
   std::int64_t now_ns = kMs, since_ns = kMs;
   int looks = 0;
 };
-TEST(Arbiter, TurnsAreLongerIfManySharesAlwaysHaveWork) {
-  for (const auto& [count, turn_ns] : {std::pair{2, kShortestLeaseNs}, {3, 3 * kMs}, {8, kLongestBusyLeaseNs}}) {
+TEST(Arbiter, TurnsAreLongerIfAllAlwaysHaveShortKernels) {
+  const auto turn_ns = [](int count, std::int64_t kernel_ns, std::uint32_t ceiling_ppm) {
     BusyShares busy(count);
+    Use& use = busy.gpus.uses[{busy.all[1], 0}];
+    if (kernel_ns != 0) use.kernel_ns = kernel_ns;
+    use.ceiling_ppm = ceiling_ppm;
     while (busy.now_ns < 400 * kMs) busy.look();
-    busy.end_turn();
+    while (busy.holder() != busy.all[0]) busy.end_turn();
     const std::int64_t from_ns = busy.since_ns;
     busy.looks = 0;
     busy.end_turn();
-    EXPECT_EQ(busy.since_ns - from_ns, turn_ns) << count;
     EXPECT_EQ(busy.looks, 1) << "each is a wake-up of the arbiter's thread";
-  }
+    return busy.since_ns - from_ns;
+  };
+  EXPECT_EQ(turn_ns(2, 0, 1'000'000), kBusyLeaseNs);
+  EXPECT_EQ(turn_ns(8, 0, 1'000'000), kBusyLeaseNs);
+  EXPECT_EQ(turn_ns(8, 2 * kMs, 1'000'000), kShortestLeaseNs) << "one has long kernels";
+  EXPECT_EQ(turn_ns(8, 0, 900'000), kShortestLeaseNs) << "one has a ceiling";
 }
 TEST(Arbiter, AShareWithPausesThatWakesShortensATurn) {
   BusyShares busy(8);

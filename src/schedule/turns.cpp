@@ -183,14 +183,16 @@ std::int64_t Arbiter::lease_ns(const Unit& unit, std::int64_t now_ns) const {
     crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
   }
   if (!unit.is_single()) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
-  // A share with pauses waits for a turn each time that it wakes. Among others, longer turns of short kernels cost fewer
-  // switches.
-  const auto is_busy = [&](const Unit& each) {
-    return (each.gpus & unit.gpus) == 0 || each.gang->stake(unit.first().gpu)->is_always_busy(now_ns);
+  // Longer turns cost fewer switches. But a share with pauses would wait longer each time that it wakes, one below a
+  // ceiling has no credit for a longer turn, and ranks on several GPUs may wait for each other.
+  const auto suits_long = [&](const Unit& each) {
+    if ((each.gpus & unit.gpus) == 0) return true;
+    const GangOnGpu& stake = *each.gang->stake(unit.first().gpu);
+    const bool is_short = stake.kernel_ns() > 0 && is_short_kernel(stake.kernel_ns());
+    return is_short && each.gang->stakes.size() == 1 && stake.ceiling_ppm == 1'000'000 && stake.is_always_busy(now_ns);
   };
-  const bool longer = kernel_ns > 0 && is_short_kernel(kernel_ns) && std::ranges::all_of(order_, is_busy);
-  const std::int64_t busy_ns = longer ? std::min(crowd * kBusyLeaseNs, kLongestBusyLeaseNs) : 0;
-  const std::int64_t usual_ns = std::clamp(std::max(4 * kernel_ns, busy_ns), kShortestLeaseNs, kLongestLeaseNs);
+  const bool longer = std::ranges::all_of(order_, suits_long);
+  const std::int64_t usual_ns = longer ? kBusyLeaseNs : std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }
 

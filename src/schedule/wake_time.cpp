@@ -79,7 +79,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
       const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
       by(ends_ns);
       // Of short kernels a whole turn is not worth a look.
-      const std::int64_t unseen_ns = is_short_kernel(kernel_ns) ? kLongestBusyLeaseNs : kIdleLookNs;
+      const std::int64_t unseen_ns = is_short_kernel(kernel_ns) ? kBusyLeaseNs : kIdleLookNs;
       if (idle_ns > now_ns && !(steady && idle_ns + unseen_ns > ends_ns))
         by_its_word(static_cast<std::uint32_t>(std::countr_zero(unit.gpus)), idle_ns);
     } else if (holds) {
