@@ -228,7 +228,7 @@ TEST(ArbiterAccounts, TimeAloneIsFreeAndCorrectionsAreNot) {
   gpus.decide(at_ns += 20 * kMs);
   EXPECT_GE(stands(stays), 0) << "no more comes back than was charged";
   gpus.uses[{stays, 0}].held_ns -= 1'000 * kMs;
-  gpus.decide(at_ns += 20 * kMs);
+  gpus.decide(at_ns + 20 * kMs);
   EXPECT_GE(stands(stays), 0) << "nor if it reports to have had less";
 }
 TEST(ArbiterAccounts, SmallReportsAreChargedInFull) {
@@ -280,6 +280,16 @@ TEST(ArbiterAccounts, TimeBeyondAPromiseWhileIdleDelaysNoPromise) {
   play(gpus, {{promised, {0}}}, at_ns, 60'000);
   auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[promised], 920, 50);  // and a tenth of what the promise leaves
+}
+// Where no other wants the GPU a promise earns nothing, which is no reason to give the gang's turn to another.
+TEST(ArbiterAccounts, AGangsPromiseCountsWhereOthersWantTheGpu) {
+  Gpus gpus(2);
+  const ShareId wide = gpus.add(
+                    {Terms{.gpu = 0, .weight = 10, .guarantee_ppm = 600'000}, Terms{.gpu = 1, .weight = 10}}, "gang"),
+                other = gpus.add({Terms{.gpu = 0, .weight = 90}});
+  std::int64_t at_ns = kMs;
+  auto worked = play(gpus, {{wide, {0, 1}}, {other, {0}}}, at_ns, 4'000);
+  EXPECT_NEAR(worked[wide], 2'560, 100);  // and a tenth of what the promise leaves
 }
 // Also if the turn in which the others went away was paid by the promise.
 TEST(ArbiterAccounts, TimeAloneInAPaidTurnDelaysNoPromise) {
@@ -444,7 +454,7 @@ TEST(ArbiterAccounts, PromisesHoldBesideAShareAtItsCeiling) {
     gpus.decide(at_ns);
   }
   // The other half of 200 ms, at weight 100.
-  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(promised, 0)), kMs, kMs / 20);
+  EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(promised, 0)), kMs, kMs / 20.0);
 }
 TEST(ArbiterAccounts, AShareAtItsCeilingKeepsItsPlaceByWeight) {
   Gpus gpus;

@@ -157,6 +157,22 @@ TEST(FluidPace, ALongKernelPutsAShareBehindUntilItPauses) {
   for (int i = 0; i < 12; ++i) two.gpus.decide(two.at_ns += kMs);
   EXPECT_LE(two.gpus.arbiter.behind_ns(two.light, 0), kWindowNs);
 }
+TEST(FluidPace, AShareThatPausesBetweenItsKernelsIsNotFarBehind) {
+  LongBesideShort two({}, {.guarantee_ppm = 800'000});
+  two.gpus.uses[{two.heavy, 0}].kernel_ns = 1'000 * kMs;
+  for (int i = 0; i < 1'000; ++i) {
+    Use& sparse = two.gpus.uses[{two.light, 0}];
+    sparse.dry_ns = two.at_ns / 5;  // 200 us kernels, 50 us pauses
+    sparse.dry_spells = static_cast<std::uint64_t>(two.at_ns / (250 * kUs));
+    for (const ShareId share : {two.heavy, two.light}) {
+      two.gpus.uses[{share, 0}].held_ns += kMs / 2;
+      two.gpus.run(share, 1'000 * kMs);
+    }
+    two.gpus.decide(two.at_ns += kMs);
+  }
+  EXPECT_GT(two.gpus.arbiter.behind_ns(two.light, 0), 0);
+  EXPECT_LE(two.gpus.arbiter.behind_ns(two.light, 0), kWindowNs);
+}
 
 }  // namespace
 }  // namespace headgate::schedule

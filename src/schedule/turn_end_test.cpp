@@ -26,6 +26,31 @@ TEST(Arbiter, TheSuccessorMaySendOneKernelBeforeTheEnd) {
   EXPECT_EQ(gpus.gate(second), Gate::batch);
   EXPECT_EQ(gpus.gate(first), Gate::open);
 }
+// It would spin for the other rank, which has no GPU yet.
+TEST(Arbiter, ARankSendsNoKernelBeforeTheEnd) {
+  Gpus gpus(2);
+  const ShareId narrow = gpus.add({Terms{.gpu = 0}}), wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang");
+  int turns = 0;
+  bool had = false;
+  for (std::int64_t at_ns = kMs, before_ns = 0; at_ns < 400 * kMs;) {
+    for (const std::uint32_t gpu : {0u, 1u}) {
+      if (gpus.gate(wide, gpu) == Gate::open)
+        gpus.run(wide, 10 * kMs, gpu), gpus.uses[{wide, gpu}].held_ns += at_ns - before_ns;
+      else gpus.rest(wide, gpu), gpus.want(wide, gpu);
+    }
+    if (gpus.gate(narrow) == Gate::open)
+      gpus.run(narrow, 10 * kMs), gpus.uses[{narrow, 0}].held_ns += at_ns - before_ns;
+    else gpus.rest(narrow), gpus.want(narrow);
+    before_ns = at_ns;
+    at_ns = gpus.decide(at_ns).wake_at_ns;
+    const bool has = !is_closed(gpus.gate(wide, 0));
+    EXPECT_EQ(has, !is_closed(gpus.gate(wide, 1))) << before_ns;
+    turns += has && !had;
+    had = has;
+    while (const auto turn = gpus.arbiter.next_turn(before_ns)) gpus.arbiter.settle(*turn, 0);
+  }
+  EXPECT_GE(turns, 3);
+}
 TEST(Arbiter, NoSuccessorSendsAKernelEarlyBesideALatencyShare) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}}),
