@@ -121,7 +121,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
   place->learn_gap(now_ns);
   place->look_at_ceiling();
-  if (use.ceiling_ns > 0 || place->rests) place->paused_ns = place->throttled_ns = now_ns;
+  if (use.ceiling_ns > 0 || place->rests) place->throttled_ns = now_ns;
   if (requested && latency) gpus_[gpu].protected_until_ns = now_ns + kProtectedNs;
 }
 

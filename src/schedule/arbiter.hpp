@@ -23,9 +23,9 @@
 namespace headgate::schedule {
 
 inline constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-inline constexpr std::int64_t kShortestLeaseNs = 2'500'000, kLongestLeaseNs = 5'000'000;
-inline constexpr std::int64_t kBusyLeaseNs = 6'000'000;  // if all that want the GPU always have short kernels for it
-constexpr bool is_short_kernel(std::int64_t kernel_ns) { return kernel_ns <= kShortestLeaseNs / 4; }
+inline constexpr std::int64_t kLongestLeaseNs = 5'000'000;
+// Of short kernels, if all that want the GPU always have some. If one is below a ceiling, 1 ms for each within the bounds.
+inline constexpr std::int64_t kBusyLeaseNs = 6'000'000, kLeastBusyNs = 3'000'000, kMostBusyNs = 4'000'000;
 inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
 inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;
 inline constexpr std::int64_t kMinWakeNs = 20'000;  // timers are not more accurate
@@ -123,6 +123,7 @@ class Arbiter {
     Gang* holder = nullptr;
     std::uint32_t wanted_by = 0;  // gangs
     std::uint32_t sought_by = 0;  // gangs that want it, or would without their ceiling
+    bool is_busy = false;         // these always have short kernels for it
     // Its clocks, one per class that counts: virtual time of the gang of that class that is furthest behind. Never
     // decreases.
     std::array<std::int64_t, kRanks> least_ns{};
@@ -203,7 +204,7 @@ class Arbiter {
   void begin_lease(const Unit& unit, std::int64_t now_ns);
   void end_lease_level(const Unit& held, std::int64_t now_ns) const;
   void release(Gang& gang, std::uint32_t gpus);
-  std::int64_t lease_ns(const Unit& unit, std::int64_t now_ns) const;
+  std::int64_t lease_ns(const Unit& unit) const;
   bool runs_long_beside(const GangOnGpu& stake) const;
   bool seems_to_wait(const Gang& gang) const;
 

@@ -40,8 +40,13 @@ std::int64_t ShareOnGpu::patience_ns(std::int64_t now_ns) const {
   if (use.ceiling_ns > 0) return 0;
   // Before a long pause, early enough for the next share's first kernel.
   if (long_gaps) return use.in_flight_ns > kMinLingerNs ? -kMinLingerNs : kMinLingerNs;
-  if (now_ns - throttled_ns < kSteadyNs) return kMinLingerNs;
+  if (now_ns - throttled_ns < kSteadyNs) return kMinLingerNs + (steady(now_ns) ? allowed_ns() : 0);
   return gap_ns > 0 ? linger_ns() : kMaxLingerNs;
+}
+
+std::int64_t ShareOnGpu::allowed_ns() const {
+  if (use.ceiling_ppm >= 1'000'000) return kMaxReportedNs;
+  return std::min(use.credit_ns, kMaxReportedNs) * use.ceiling_ppm / (1'000'000 - use.ceiling_ppm);
 }
 
 bool ShareOnGpu::engaged(std::int64_t now_ns) const {
@@ -69,7 +74,7 @@ void ShareOnGpu::learn_gap(std::int64_t now_ns) {
   const bool quiet = window_ns > 20 * kGapWindowNs;
   if (quiet || spells <= 0 || dry_ns * 50 < window_ns) gap_ns = 0;
   else gap_ns = dry_ns / spells;
-  if (quiet || gap_ns > 0) paused_ns = now_ns;
+  if (quiet || gap_ns > 0) paused_ns = dry_seen_ns = now_ns;
   if (gap_ns > 0) long_gaps = gap_ns > kMaxLingerNs / 2;
   else if (steady(now_ns)) long_gaps = false;
   if (long_gaps) gap_ns = 0;

@@ -33,6 +33,7 @@ inline constexpr std::int64_t kMaxHeldNs = 1ll << 60;    // in total: 36 years
 inline constexpr std::int64_t kOverdueReportNs = 1'000;  // reported for work that exceeds its estimate
 inline constexpr std::int64_t kCrumbNs = 350'000;        // of host time at the ceiling; the pacer's batches are shorter
 inline constexpr std::int64_t kRestedNs = 1'000'000;     // of GPU time; less at a low ceiling
+inline constexpr std::int64_t kRestedAmongBusyNs = 3'000'000;
 inline constexpr std::int64_t kLongKernelNs =
     8'000'000;  // longer ones start no earlier than in a fluid (fluid_pace.cpp)
 inline constexpr std::int64_t kMaxRestNs = 50'000'000;
@@ -47,6 +48,9 @@ inline constexpr std::int64_t kIdleBudgetNs = 2'000'000;      // and how much on
 inline constexpr std::int64_t kTogetherForNs = 4'000'000'000, kLongestTogetherNs = 64'000'000'000;
 inline constexpr std::int32_t kWaitsOfRanks = 8;
 inline constexpr std::uint32_t kMaxProcesses = 1'024;
+
+inline constexpr std::int64_t kShortestLeaseNs = 2'500'000;  // of a turn
+constexpr bool is_short_kernel(std::int64_t kernel_ns) { return kernel_ns <= kShortestLeaseNs / 4; }
 
 // Clamps reported values so that no sum of them overflows.
 Use sane(const Use& use);
@@ -74,6 +78,7 @@ struct ShareOnGpu {
   std::int64_t expected_ns = 0;           // the most in flight since it was last idle or overdue
   std::int64_t shut_ns = 0;               // since when the gate is shut
   bool rests = false;                     // it rests at its ceiling
+  bool is_among_busy = false;             // several seek the GPU, all with short kernels ready: has_short_ready()
   bool early = false;                     // its next kernel is long, and would start too early
   std::int64_t wanted_ns = 0;             // see Arbiter::wanted_ns
   // For that: whether it wanted the GPU at the last look, time not counted since, and its own pauses that were counted.
@@ -86,7 +91,8 @@ struct ShareOnGpu {
   // enough to end a turn.
   std::int64_t gap_ns = 0;
   bool long_gaps = false;                  // its last pauses were each long enough
-  std::int64_t paused_ns = 0;              // when it was last seen to pause, by itself or for its ceiling
+  std::int64_t paused_ns = 0;              // when it was last seen to pause, not for its ceiling
+  std::int64_t dry_seen_ns = 0;            // when its processes last told of pauses
   std::int64_t throttled_ns = -kSteadyNs;  // when its ceiling was last seen to hold it
   std::int64_t gap_since_ns = 0;
   std::int64_t gap_dry_ns = 0;
@@ -102,7 +108,8 @@ struct ShareOnGpu {
   bool throttled() const { return use.ceiling_ns > kMinLingerNs; }
   // At its ceiling a share can send only little at a time. It rests until its account allows what is worth a turn.
   std::int64_t worth_a_turn_ns() const {
-    return std::clamp(kRestedNs * 1'000'000 / use.ceiling_ppm, kRestedNs, kMaxRestNs);
+    const std::int64_t rested_ns = is_among_busy ? kRestedAmongBusyNs : kRestedNs;
+    return std::clamp(rested_ns * 1'000'000 / use.ceiling_ppm, rested_ns, kMaxRestNs);
   }
   // Returns how long that takes at least.
   std::int64_t rested_in_ns() const {
@@ -113,10 +120,14 @@ struct ShareOnGpu {
     else if (use.credit_ns >= worth_a_turn_ns()) rests = false;
   }
   bool engaged(std::int64_t now_ns) const;
-  // Returns whether its host has had work ready all the time.
-  bool steady(std::int64_t now_ns) const { return now_ns - paused_ns > kSteadyNs; }
+  // Returns whether its host has had work ready all the time. Among busy shares it continues for allowed_ns().
+  bool steady(std::int64_t now_ns) const {
+    return now_ns - paused_ns > kSteadyNs && (is_among_busy || now_ns - throttled_ns > kSteadyNs);
+  }
   // Returns whether it is steady, or only its own ceiling holds it.
   bool always_busy(std::int64_t now_ns) const { return steady(now_ns) || now_ns - throttled_ns < kSteadyNs; }
+  // Returns for how long its ceiling lets it use the GPU, if its host does not pause.
+  std::int64_t allowed_ns() const;
   // Returns whether its oldest work has held the GPU for longer than its kernels and its processes' slices explain.
   bool outlasts() const;
   void learn_gap(std::int64_t now_ns);
@@ -170,6 +181,13 @@ struct GangOnGpu {
   void add_up_terms();
   bool is_always_busy(std::int64_t now_ns) const {
     return std::ranges::all_of(places, [now_ns](const ShareOnGpu& each) { return each.always_busy(now_ns); });
+  }
+  // Returns whether its kernels are short and none of its hosts pauses: only its own ceiling may hold it.
+  bool has_short_ready(std::int64_t now_ns) const {
+    return std::ranges::all_of(places, [now_ns](const ShareOnGpu& each) {
+      return each.use.kernel_ns > 0 && is_short_kernel(each.use.kernel_ns) && each.always_busy(now_ns) &&
+             now_ns - each.dry_seen_ns > kSteadyNs;
+    });
   }
   // Returns whether its last work is about to end, and a long pause follows.
   bool pauses_soon() const {

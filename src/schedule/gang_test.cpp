@@ -191,6 +191,39 @@ TEST(ShareOnGpu, AtItsCeilingItRestsUntilATurnIsWorthIt) {
   EXPECT_TRUE(rests(0, 5 * kMs));
   EXPECT_FALSE(rests(0, 10 * kMs)) << "1 ms of GPU time at 10 %";
   EXPECT_TRUE(rests(kMinLingerNs + 1, 0));
+  place.is_among_busy = true;
+  EXPECT_TRUE(rests(0, 29 * kMs));
+  EXPECT_FALSE(rests(0, 30 * kMs)) << "3 ms";
+}
+TEST(ShareOnGpu, AmongBusySharesItGoesOnAsItsCeilingAllows) {
+  ShareOnGpu place;
+  constexpr std::int64_t kNow = 1'000 * kMs;
+  place.use.ceiling_ppm = 200'000, place.use.credit_ns = 8 * kMs;
+  EXPECT_EQ(place.allowed_ns(), 2 * kMs) << "meanwhile 2 ms more are allowed, and 10 ms are charged";
+  place.throttled_ns = kNow - kMs;
+  EXPECT_EQ(place.patience_ns(kNow), kMinLingerNs);
+  EXPECT_FALSE(place.steady(kNow));
+  place.is_among_busy = true;
+  EXPECT_EQ(place.patience_ns(kNow), kMinLingerNs + 2 * kMs);
+  EXPECT_TRUE(place.steady(kNow));
+  place.paused_ns = kNow - kMs;
+  EXPECT_EQ(place.patience_ns(kNow), kMinLingerNs) << "its host may pause again";
+}
+TEST(GangOnGpu, IsReadyIfOnlyItsCeilingMakesItPause) {
+  GangOnGpu stake;
+  ShareOnGpu& place = stake.places.emplace_back();
+  constexpr std::int64_t kNow = 1'000 * kMs;
+  EXPECT_FALSE(stake.has_short_ready(kNow)) << "length unknown";
+  place.use.kernel_ns = 600 * kUs;
+  EXPECT_TRUE(stake.has_short_ready(kNow));
+  place.paused_ns = kNow;
+  EXPECT_FALSE(stake.has_short_ready(kNow));
+  place.throttled_ns = kNow;
+  EXPECT_TRUE(stake.has_short_ready(kNow)) << "it paused at its ceiling";
+  place.dry_seen_ns = kNow;
+  EXPECT_FALSE(stake.has_short_ready(kNow)) << "its host pauses too";
+  place.dry_seen_ns = 0, place.use.kernel_ns = 700 * kUs;
+  EXPECT_FALSE(stake.has_short_ready(kNow));
 }
 
 TEST(ShareOnGpu, TheEndOfItsWorkIsWaitedForByItsPauses) {

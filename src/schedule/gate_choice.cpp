@@ -18,7 +18,7 @@ void Arbiter::set_gates(std::int64_t now_ns) {
   for (GangOnGpu& stake : stakes())
     for (ShareOnGpu& place : stake.places) {
       const Change now = gate_of(stake, place, now_ns);
-      if (now.gate == Gate::queued) ++gpus_[stake.gpu].kept_out;
+      if (now.gate == Gate::queued && place.engaged(now_ns)) ++gpus_[stake.gpu].kept_out;
       // A batch's length is a hint: a small change is not worth a store that limiters must look at.
       const bool same_batch = now.batch_ns * 4 >= place.batch_ns * 3 && now.batch_ns * 3 <= place.batch_ns * 4;
       if (now.gate == place.gate && same_batch) continue;
@@ -36,8 +36,8 @@ Change Arbiter::gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::in
   if (place.terms.priority_class == Class::latency) return is(Gate::open_notify);
   // A share that was seen to want the GPU is observed again before the holder's turn ends. Any other share must ring:
   // it may have started since it was observed.
-  const bool engaged = place.engaged(now_ns);
-  const Change closed = is(engaged ? Gate::queued : Gate::shut);
+  const bool engaged = place.engaged(now_ns), rests = place.rests && place.is_among_busy;
+  const Change closed = is(engaged || rests ? Gate::queued : Gate::shut);
   const bool holds = gpu.holder == stake.gang, protect = gpu.protected_until_ns > now_ns;
   if (holds && stake.gang->drain_end_ns != 0)
     return is_awaited(stake, place, now_ns) ? is(Gate::batch, std::max<std::int64_t>(1, stake.gang->in_flight_ns()))
@@ -51,7 +51,7 @@ Change Arbiter::gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::in
     open.opens_ns = std::min(gpu.hand_over_ns, now_ns);
     return open;
   }
-  if (gpu.holder == nullptr && gpu.wanted_by == 0) return is(Gate::open_notify);
+  if (gpu.holder == nullptr && gpu.wanted_by == 0) return is(rests ? Gate::open : Gate::open_notify);
   if (!engaged) return closed;
   if (gpu.fillers > 0 && fits(place, gpu.gap_ns))
     return is(Gate::batch,

@@ -193,7 +193,49 @@ TEST(Arbiter, TurnsAreLongerIfAllAlwaysHaveShortKernels) {
   EXPECT_EQ(turn_ns(2, 0, 1'000'000), kBusyLeaseNs);
   EXPECT_EQ(turn_ns(8, 0, 1'000'000), kBusyLeaseNs);
   EXPECT_EQ(turn_ns(8, 2 * kMs, 1'000'000), kShortestLeaseNs) << "one has long kernels";
-  EXPECT_EQ(turn_ns(8, 0, 900'000), kShortestLeaseNs) << "one has a ceiling";
+  EXPECT_EQ(turn_ns(2, 0, 900'000), kLeastBusyNs) << "one has a ceiling";
+  EXPECT_EQ(turn_ns(8, 0, 900'000), kMostBusyNs) << "one has a ceiling";
+}
+// While it rests its launch waits without a ring, so the arbiter looks at the end of the rest.
+TEST(Arbiter, AShareThatRestsAmongBusySharesDoesNotRing) {
+  Gpus gpus;
+  const std::vector<ShareId> capped{gpus.add({Terms{}}), gpus.add({Terms{}})};
+  const ShareId full = gpus.add({Terms{}});
+  std::int64_t now_ns = kMs;
+  for (const ShareId each : {capped[0], capped[1], full}) gpus.uses[{each, 0}].kernel_ns = 200 * kUs;
+  for (int i = 0; i < 150; ++i) {
+    for (const ShareId each : {capped[0], capped[1], full}) gpus.want(each);
+    gpus.decide(now_ns += kMs);
+  }
+  for (const ShareId each : capped) gpus.uses[{each, 0}].ceiling_ppm = 300'000, gpus.uses[{each, 0}].credit_ns = 0;
+  gpus.run(full, kMs);
+  gpus.decide(now_ns += kMs);
+  gpus.rest(capped[0]);
+  gpus.uses[{capped[0], 0}].credit_ns = 7 * kMs;
+  const Decision now = gpus.decide(now_ns += kMs);
+  EXPECT_EQ(now.wake_at_ns - now_ns, 3 * kMs) << "it rests until 3 ms of GPU time are allowed, 10 ms";
+  EXPECT_EQ(gpus.gate(capped[0]), Gate::queued);
+  EXPECT_EQ(gpus.gate(capped[1]), Gate::queued);
+  EXPECT_EQ(gpus.gate(full), Gate::open);
+}
+TEST(Arbiter, IfAllRestTheirLaunchesPassWithoutARing) {
+  Gpus gpus;
+  const std::vector<ShareId> capped{gpus.add({Terms{}}), gpus.add({Terms{}})};
+  for (const ShareId each : capped) {
+    gpus.want(each);
+    Use& use = gpus.uses[{each, 0}];
+    use.kernel_ns = 200 * kUs, use.ceiling_ppm = 300'000, use.credit_ns = 0;
+  }
+  gpus.decide(200 * kMs);
+  const Decision now = gpus.decide(201 * kMs);
+  for (const ShareId each : capped) EXPECT_EQ(gpus.gate(each), Gate::open);
+  EXPECT_EQ(now.wake_at_ns, 201 * kMs + kRestLookNs);
+  Gpus lone;
+  const ShareId single = lone.add({Terms{}});
+  lone.uses[{single, 0}] = gpus.uses[{capped[0], 0}];
+  lone.decide(200 * kMs);
+  lone.decide(201 * kMs);
+  EXPECT_EQ(lone.gate(single), Gate::open_notify);
 }
 TEST(Arbiter, AShareWithPausesThatWakesShortensATurn) {
   BusyShares busy(8);

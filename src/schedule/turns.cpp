@@ -77,7 +77,7 @@ void Arbiter::end_leases(std::int64_t now_ns) {
           const GangOnGpu& theirs = other.first();
           return other.gpus == held.gpus && theirs.wakes && !theirs.is_always_busy(now_ns);
         }))
-      held.end_lease_at(std::min(held.lease_end_ns(), held.first().lease_from_ns + lease_ns(held, now_ns)));
+      held.end_lease_at(std::min(held.lease_end_ns(), held.first().lease_from_ns + lease_ns(held)));
     bool over = now_ns >= held.lease_end_ns() || (wanted & held.gpus) == 0 || gang.drain_end_ns != 0;
     // A higher class does not wait for the end of a lease.
     for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
@@ -143,7 +143,7 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
                      });
   const bool fits = std::ranges::all_of(
       theirs.places, [&](const ShareOnGpu& place) { return place.use.kernel_ns > 0 && is_short(place); });
-  if (known && fits && lease_ns(next, now_ns) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
+  if (known && fits && lease_ns(next) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
   return true;
 }
 
@@ -175,7 +175,7 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
   return busy > 1 && spins;
 }
 
-std::int64_t Arbiter::lease_ns(const Unit& unit, std::int64_t now_ns) const {
+std::int64_t Arbiter::lease_ns(const Unit& unit) const {
   std::int64_t kernel_ns = 0;
   std::uint32_t crowd = 1;
   for (const GangOnGpu& stake : unit.stakes()) {
@@ -183,16 +183,16 @@ std::int64_t Arbiter::lease_ns(const Unit& unit, std::int64_t now_ns) const {
     crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
   }
   if (!unit.is_single()) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
-  // Longer turns cost fewer switches. But a share with pauses would wait longer each time that it wakes, one below a
-  // ceiling has no credit for a longer turn, and ranks on several GPUs may wait for each other.
-  const auto suits_long = [&](const Unit& each) {
-    if ((each.gpus & unit.gpus) == 0) return true;
-    const GangOnGpu& stake = *each.gang->stake(unit.first().gpu);
-    const bool is_short = stake.kernel_ns() > 0 && is_short_kernel(stake.kernel_ns());
-    return is_short && each.gang->stakes.size() == 1 && stake.ceiling_ppm == 1'000'000 && stake.is_always_busy(now_ns);
-  };
-  const bool longer = std::ranges::all_of(order_, suits_long);
-  const std::int64_t usual_ns = longer ? kBusyLeaseNs : std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
+  // Longer turns of short kernels cost fewer switches. But a share with pauses would wait longer each time that it wakes,
+  // one below a ceiling has no credit for the longest, and ranks on several GPUs may wait for each other.
+  const bool longest = std::ranges::all_of(order_, [&](const Unit& each) {
+    return (each.gpus & unit.gpus) == 0 ||
+           (each.gang->stakes.size() == 1 && each.gang->stakes[0].ceiling_ppm == 1'000'000);
+  });
+  const std::int64_t busy_ns =
+      longest ? kBusyLeaseNs : std::clamp<std::int64_t>(crowd * 1'000'000, kLeastBusyNs, kMostBusyNs);
+  const std::int64_t usual_ns = std::max(gpus_[unit.first().gpu].is_busy ? busy_ns : 0,
+                                         std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs));
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }
 
@@ -243,7 +243,7 @@ void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
     stake.choose_payment(now_ns);
     stake.lease_from_ns = now_ns;
   }
-  unit.end_lease_at(now_ns + lease_ns(unit, now_ns));
+  unit.end_lease_at(now_ns + lease_ns(unit));
 }
 
 // A share that has just woken waits only until the holder has had as much, not for a turn: it may do so at each wake.

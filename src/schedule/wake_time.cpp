@@ -39,8 +39,11 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
   };
   for (const GangOnGpu& stake : stakes())
     for (const ShareOnGpu& place : stake.places) {
-      if (!place.use.wanting) continue;
-      if ((place.throttled() || place.rests) && place.gate != Gate::open)
+      // While it rests it does not ring: there is a look at the end of another's turn, or of its rest.
+      const bool is_quiet =
+          place.rests && place.is_among_busy && (place.gate == Gate::queued || place.gate == Gate::open);
+      if (is_quiet ? gpus_[stake.gpu].wanted_by > 1 : !place.use.wanting) continue;
+      if (is_quiet || ((place.throttled() || place.rests) && place.gate != Gate::open))
         by_its_word(stake.gpu, now_ns + std::min(kRestLookNs, place.rested_in_ns()));
       if (place.early) by_its_word(stake.gpu, std::min(now_ns + kRestLookNs, on_pace_ns(stake, place, now_ns)));
     }
@@ -62,7 +65,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
       for (const GangOnGpu& stake : unit.stakes())
         for (const ShareOnGpu& place : stake.places) {
           if (!place.engaged(now_ns)) continue;
-          steady &= place.steady(now_ns);
+          steady &= place.steady(now_ns) && now_ns + place.use.in_flight_ns + place.allowed_ns() > unit.lease_end_ns();
           pauses &= place.gap_ns > 0 && now_ns - place.throttled_ns >= kSteadyNs;
           kernel_ns = std::min(kernel_ns, place.use.kernel_ns);
           most_ns = std::max(most_ns, place.expected_ns);

@@ -12,12 +12,16 @@ void Arbiter::refresh(std::int64_t now_ns) {
   for (GangOnGpu& stake : stakes()) stake.earn(passed_ns, is_sought(stake));
   keep_pace(now_ns, passed_ns);
   for (const auto& gang : gangs_) look_for_wants(*gang, now_ns, since_ns);
-  for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = 0;
+  for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = 0, gpu.is_busy = true;
   for (GangOnGpu& stake : stakes()) {
+    if (stake.seeks()) gpus_[stake.gpu].is_busy &= stake.has_short_ready(now_ns);
     gpus_[stake.gpu].wanted_by += stake.wants;
     gpus_[stake.gpu].sought_by += stake.seeks();
     stake.assume(now_ns);
   }
+  for (Gpu& gpu : gpus_) gpu.is_busy &= gpu.sought_by > 1;
+  for (GangOnGpu& stake : stakes())
+    for (ShareOnGpu& place : stake.places) place.is_among_busy = gpus_[stake.gpu].is_busy;
   advance_clocks();
   for (GangOnGpu& stake : stakes()) {
     if (!stake.wants && stake.wanted_before) stake.clock_left_ns = clock_ns(stake);
@@ -72,7 +76,9 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t since
                    gpus_[stake.gpu].policy != Policy::off;
     stake.wakes = stake.wants && !stake.wanted_before;
     if (!stake.wakes) continue;
-    for (ShareOnGpu& place : stake.places) place.paused_ns = now_ns;
+    // Among busy shares, that is the end of a rest.
+    for (ShareOnGpu& place : stake.places)
+      if (!place.is_among_busy || now_ns - place.throttled_ns >= kSteadyNs) place.paused_ns = now_ns;
   }
 }
 
