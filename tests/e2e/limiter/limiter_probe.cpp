@@ -324,8 +324,8 @@ int only_ready() {
   const auto start = std::chrono::steady_clock::now();
   const CUresult result = cuda.ready();
   const bool loaded = dlopen("libnvidia-ml.so.1", RTLD_NOLOAD | RTLD_NOW) != nullptr;
-  // After 50 ms the limiter's own thread may have loaded NVML, without delaying the program.
-  const bool late = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(50);
+  // After 25 ms the limiter's own thread may have loaded NVML, without delaying the program.
+  const bool late = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(25);
   std::printf("ready: %u, NVML loaded at once: %s\n", result, loaded && !late ? "yes" : "no");
   return 0;
 }

@@ -87,6 +87,10 @@ TEST(OverTheSimulator, AProgramWithoutAllocationsSkipsNvml) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).status, 0);
   EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).out, "ready: 0, NVML loaded at once: no\n");
+  // With time for the limiter's own thread between the context and the end of the call.
+  const char* const slow = "cuDeviceGetAttribute:delay_us=10000:attribute=75";
+  EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}, {"HEADGATE_SIM_FAULT", slow}}), {"ready"}).out,
+            "ready: 0, NVML loaded at once: no\n");
 }
 
 TEST(OverTheSimulator, ARefusalIsRecordedOnceWithItsCauses) {

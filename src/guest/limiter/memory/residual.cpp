@@ -37,7 +37,7 @@ std::atomic<bool> listed{false};
 std::atomic<bool> told{false};  // by the daemon, at least once
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
-std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
+std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];     // 0: never
 std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];    // for any caller
 std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our slot, at the last look
 std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // when that was first seen
@@ -307,7 +307,9 @@ std::int64_t measure_moved(std::int64_t now_ns) {
     if (!moved[device].load(std::memory_order_relaxed)) continue;
     // Looks cost no NVML call, and a reading that may not lower anything is worth little: wait a while for quiet.
     const bool quiet = seated() && quiet_on(device, sequence_of(device));
-    const std::int64_t last = measured_at[device].load(std::memory_order_relaxed);
+    std::int64_t last = measured_at[device].load(std::memory_order_relaxed);
+    // What takes memory first is a context of known size, or one that its creator measures.
+    if (last == 0 && measured_at[device].compare_exchange_strong(last, now_ns)) last = now_ns;
     const std::int64_t due_ns = last + (quiet ? kResidualEvery : kResidualLatest);
     if (due_ns > now_ns) {
       const std::int64_t look_ns = quiet ? due_ns : now_ns + kLookEvery;
@@ -389,6 +391,7 @@ void residual_reset_after_fork() {
   for (auto& when : refreshed_at) when.store(-kFresh, std::memory_order_relaxed);
   for (auto& device : due) device.store(false, std::memory_order_relaxed);
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);
+  for (auto& when : measured_at) when.store(0, std::memory_order_relaxed);
   for (auto& bytes : least) bytes.store(0, std::memory_order_relaxed);
   for (auto& bytes : allowed) bytes.store(0, std::memory_order_relaxed);
 }
