@@ -222,6 +222,7 @@ class Arbiter {
   void pay_for_told_looks(std::int64_t now_ns);
   std::int64_t protected_look_ns(std::uint32_t gpu, std::int64_t now_ns) const;
   bool successor_waits(const Unit& unit, std::int64_t now_ns) const;
+  bool goes_on(const Unit& unit, std::int64_t now_ns) const;
   std::int64_t wake_at_ns(std::int64_t now_ns);
 
   std::uint32_t gpu_count_;

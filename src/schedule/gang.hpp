@@ -169,7 +169,8 @@ struct GangOnGpu {
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_from_ns = 0, lease_end_ns = 0;
-  std::int64_t assumed_ns = 0;  // for its turns, not yet recorded
+  std::int64_t had_from_ns = 0;  // since when it holds the GPU, in as many turns as that are
+  std::int64_t assumed_ns = 0;   // for its turns, not yet recorded
   std::array<Turn, kTurns> turns{};
   std::uint32_t first = 0, last = 0;  // modulo kTurns; equal: there is none
   Turn open;                          // share == kNoShare: none

@@ -247,31 +247,55 @@ TEST(Arbiter, AShareWithPausesThatWakesShortensATurn) {
   busy.end_turn();
   EXPECT_EQ(busy.since_ns - from_ns, kShortestLeaseNs);
 }
-TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
+// A share of 50 us kernels with pauses of 200 us beside one with kernels that do not fit into these.
+struct Sparse {
   Gpus gpus;
-  const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
-  gpus.uses[{full, 0}].kernel_ns = 500 * kUs;  // so its turns are as long
-  const auto work = [&](std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
+  ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  std::int64_t now_ns = 20 * kMs;
+
+  Sparse() {
+    gpus.uses[{full, 0}].kernel_ns = 500 * kUs;  // so its turns are as long
+    for (; now_ns < 40 * kMs; now_ns += kMs) work();
+  }
+  Decision work() {
     Use& use = gpus.uses[{sparse, 0}];
     use.kernel_ns = 50 * kUs;
-    use.dry_ns = at_ns / 5 * 4;
-    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    use.dry_ns = now_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(now_ns / (250 * kUs));
     gpus.run(sparse, 50 * kUs);
-    return gpus.decide(at_ns);
-  };
-  std::int64_t now_ns = 20 * kMs;
-  for (; now_ns < 40 * kMs; now_ns += kMs) work(now_ns);
-  gpus.want(full);
-  int looks = 0;
-  while (gpus.gate(full) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
-  looks = 0;
-  gpus.run(full, kMs);
-  while (gpus.gate(sparse) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
-  looks = 0;
-  gpus.rest(full), gpus.want(full);
-  while (gpus.gate(full) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
-  EXPECT_LE(looks, 5) << "each half millisecond, and before the end: 7";
+    return gpus.decide(now_ns);
+  }
+  // Looks until the share has the GPU, and returns how often that was.
+  int looks_until(ShareId share) {
+    int looks = 0;
+    while (gpus.gate(share) != Gate::open && ++looks < 100) now_ns = work().wake_at_ns;
+    return looks;
+  }
+};
+
+TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
+  Sparse beside;
+  beside.gpus.want(beside.full);
+  beside.looks_until(beside.full);
+  beside.gpus.run(beside.full, kMs);
+  beside.looks_until(beside.sparse);
+  beside.gpus.rest(beside.full), beside.gpus.want(beside.full);
+  EXPECT_LE(beside.looks_until(beside.full), 5) << "each half millisecond, and before the end: 7";
 }
+
+TEST(Arbiter, AHolderWithPausesThatFollowsItselfIsLookedAtOnceATurn) {
+  Sparse beside;
+  beside.gpus.want(beside.full);
+  beside.looks_until(beside.full);
+  beside.gpus.run(beside.full, kMs);
+  beside.gpus.uses[{beside.full, 0}].held_ns += 14 * kMs;  // 12.5 ms more than its turn: five turns
+  beside.looks_until(beside.sparse);
+  beside.gpus.rest(beside.full), beside.gpus.want(beside.full);
+  const std::int64_t from_ns = beside.now_ns;
+  EXPECT_LE(beside.looks_until(beside.full), 10) << "before the end of each turn, too: 15; as often in each: 25";
+  EXPECT_GE(beside.now_ns - from_ns, 12 * kMs);
+}
+
 TEST(Arbiter, ATurnContinuesIfNoOtherWantsTheGpu) {
   EndOfTurn end;
   end.keep_in_flight(2 * kMs);

@@ -235,7 +235,10 @@ void Arbiter::hold(const Unit& unit, std::int64_t now_ns) {
       release(*other, other->is_together(now_ns) ? other->holds : unit.gpus);
   unit.gang->holds |= unit.gpus;
   begin_lease(unit, now_ns);
-  for (const GangOnGpu& stake : unit.stakes()) gpus_[stake.gpu].holder = unit.gang;
+  for (GangOnGpu& stake : unit.stakes()) {
+    gpus_[stake.gpu].holder = unit.gang;
+    stake.had_from_ns = now_ns;
+  }
 }
 
 void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
