@@ -515,6 +515,18 @@ TEST(Promises, SeveralProcessesThatPauseWantMoreInTurn) {
   EXPECT_NEAR(beside_two, 96.1, 0.2);
 }
 
+// Each process's times are off by its own map of the GPU's clock. What two maps made overlap was charged once, and sixteen
+// processes had 20.7.
+TEST(Promises, ManyProcessesOfAShareStayBelowItsCeiling) {
+  for (const int processes : {4, 16}) {
+    const Mix mix{.shares = {unlimited(200 * kUs), with_processes(plain(20, 20 * kUs), processes)},
+                  .account_points = kSharedAccountPoints};
+    const Outcome outcome = run(mix);
+    EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+    EXPECT_NEAR(outcome.parts[1].account, outcome.parts[1].had, 0.45) << describe(mix, outcome);
+  }
+}
+
 std::uint64_t number(const char* name, std::uint64_t usual) {
   const char* const said = std::getenv(name);
   return said == nullptr ? usual : std::strtoull(said, nullptr, 10);

@@ -7,6 +7,24 @@ std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t t
   return account.coverage.mark(from_ns, to_ns);
 }
 
+std::int64_t cover_apart(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns) {
+  const std::int64_t inner_from_ns = std::min(from_ns + kMapMarginNs, to_ns);
+  const std::int64_t inner_to_ns = std::max(to_ns - kMapMarginNs, inner_from_ns);
+  const std::int64_t inner_ns = cover(account, inner_from_ns, inner_to_ns);
+  const std::int64_t fresh_ns = inner_ns + cover(account, from_ns, inner_from_ns) + cover(account, inner_to_ns, to_ns);
+  // What another context had in between is no error of a map.
+  if (inner_ns < inner_to_ns - inner_from_ns - kCoverageNs) return fresh_ns;
+  std::int64_t missing_ns = to_ns - from_ns - fresh_ns;
+  const auto mark_beside = [&](std::int64_t ns) {
+    if (missing_ns >= kCoverageNs) missing_ns -= cover(account, ns, ns + kCoverageNs);
+  };
+  for (std::int64_t off_ns = 0; off_ns < kMapMarginNs; off_ns += kCoverageNs) {
+    mark_beside(to_ns + off_ns);
+    mark_beside(from_ns - off_ns - kCoverageNs);
+  }
+  return to_ns - from_ns - missing_ns;
+}
+
 bool held_throughout(const ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns) {
   return marked_throughout(account.coverage, from_ns, to_ns);
 }

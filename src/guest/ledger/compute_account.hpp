@@ -6,7 +6,8 @@
 //                  not ahead of now. It lags now by at most the catch-up window, so lateness costs nothing and sleep
 //                  earns nothing.
 //   coverage       which microseconds are charged (coverage.hpp): the process that marks one first pays for it. Any
-//                  order of settlement, by any number of processes, gives the exact union. Reaches back 98 ms.
+//                  order of settlement, by any number of processes, gives the exact union, but for what
+//                  cover_apart() adds. Reaches back 98 ms.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,11 @@ inline std::int64_t paid_until_ns(const ComputeAccount& account) {
 
 // Marks [from_ns, to_ns) of host time as held; returns how much of it was not marked before, in ns.
 std::int64_t cover(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);
+
+// The same for work during which no other context had the GPU. Each context has its own map of the GPU's clock, so this
+// one's times differ from the others' by up to kMapMarginNs. What overlaps marks only so near its ends is no time held
+// together: as much that is unmarked is marked next to it.
+std::int64_t cover_apart(ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);
 
 // Returns whether all of [from_ns, to_ns) is marked; false if it reaches back further than the ring.
 bool held_throughout(const ComputeAccount& account, std::int64_t from_ns, std::int64_t to_ns);

@@ -56,6 +56,35 @@ TEST(Coverage, RoundingToMicrosecondsLeavesNoBias) {
   EXPECT_NEAR(static_cast<double>(charged) / static_cast<double>(held), 1.0, 0.001);
 }
 
+// Contexts that had the GPU one after the other, in which each one's times are off by its own error.
+TEST(Coverage, TimesThatMapsShiftAreChargedInFull) {
+  std::mt19937_64 random(5);
+  const auto account = std::make_unique<ComputeAccount>();
+  std::int64_t held = 0, charged = 0, at = 5'000'000'000;
+  for (int round = 0; round < 1'000; ++round) {
+    for (int i = 0; i < 8; ++i) {
+      const auto length = 20'000 + static_cast<std::int64_t>(random() % 1'000) * 1'000;
+      const auto error = static_cast<std::int64_t>(random() % 40'000) - 20'000;
+      charged += cover_apart(*account, at + error, at + error + length);
+      held += length;
+      at += length;
+    }
+    at += 200'000;
+  }
+  EXPECT_NEAR(static_cast<double>(charged) / static_cast<double>(held), 1, 0.001);
+}
+
+TEST(Coverage, TimeHeldTogetherIsChargedOnceIfNoMapExplainsIt) {
+  const auto account = std::make_unique<ComputeAccount>();
+  constexpr std::int64_t kAt = 5'000'000'000, kLength = 1'000'000, kShort = 20'000;
+  EXPECT_EQ(cover_apart(*account, kAt, kAt + kLength), kLength);
+  EXPECT_EQ(cover_apart(*account, kAt + kLength / 2, kAt + kLength / 2 + kShort), 0) << "far from both ends";
+  EXPECT_EQ(cover_apart(*account, kAt + kLength - kShort, kAt + kLength), kShort) << "may have come after it";
+  const std::int64_t later = kAt + 10 * kLength;
+  EXPECT_EQ(cover(*account, later + kLength / 2, later + kLength / 2 + kShort), kShort);
+  EXPECT_EQ(cover_apart(*account, later, later + kLength), kLength - kShort) << "was another's in between";
+}
+
 TEST(Coverage, ARingThatWrapsStartsAfresh) {
   const auto account = std::make_unique<ComputeAccount>();
   EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 1'000'000);

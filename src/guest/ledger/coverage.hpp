@@ -16,6 +16,7 @@ namespace headgate::ledger {
 inline constexpr std::int64_t kCoverageNs = 1'000;
 inline constexpr std::int64_t kCoverageBits = 48;
 inline constexpr std::int64_t kCoverageWordNs = kCoverageNs * kCoverageBits;
+inline constexpr std::int64_t kMapMarginNs = 50'000;  // accuracy of two contexts' times, each by its own map
 inline constexpr std::uint64_t kCoverageMask = (1ull << kCoverageBits) - 1;
 
 template <std::size_t Words>

@@ -13,8 +13,8 @@ namespace headgate::ledger {
 namespace {
 
 constexpr std::int64_t kSliceUs = kGpuSliceNs / kCoverageNs;
-constexpr std::int64_t kSwitchUs = 5;      // a pause shorter than a context switch
-constexpr std::int64_t kMarginUs = 50;     // accuracy of two contexts' times, each by its own map of the GPU's clock
+constexpr std::int64_t kSwitchUs = 5;  // a pause shorter than a context switch
+constexpr std::int64_t kMarginUs = kMapMarginNs / kCoverageNs;
 constexpr std::int64_t kReachWords = 512;  // half a ring: no word being replayed is being overwritten
 
 constexpr std::int64_t kOrderNs = 12'000'000;  // a replay of so long finds the order of slices

@@ -306,8 +306,11 @@ class Meter : public LaunchMeter<Port> {
     } else if (stream.thin_brackets != 0) {
       ++stream.thin_brackets;
     }
+    // Only with its context's own work it can have run at the same time.
+    const bool apart =
+        !thin && context.seat.page != nullptr && bracket.covered_until_ns == 0 && context.marked_until_ns <= from;
     std::int64_t fresh = hold(context, {marked_from, from + charged_length, begin.event_ns, !thin},
-                              std::max(from, bracket.covered_until_ns));
+                              std::max(from, bracket.covered_until_ns), apart);
     book(context, fresh, thin || bracket.doubtful);
     fresh += bracket.fresh_ns;
     const Span span = span_of(*context.pace);
@@ -353,12 +356,15 @@ class Meter : public LaunchMeter<Port> {
 
   // Returns how much of that time the share has not been charged for. What the bracket itself covered may have left the
   // ring and would count as new.
-  std::int64_t hold(ContextMeter& context, const ledger::Work& work, std::int64_t covered_until_ns = 0) {
+  std::int64_t hold(ContextMeter& context, const ledger::Work& work, std::int64_t covered_until_ns = 0,
+                    bool apart = false) {
     if (context.seat.page != nullptr) {
       ledger::mark_seat(context.seat, work, port_.now_ns());
       context.marked_until_ns = std::max(context.marked_until_ns, work.to_ns);
     }
-    return ledger::cover(*context.account, std::max(work.from_ns, covered_until_ns), work.to_ns);
+    const std::int64_t from_ns = std::max(work.from_ns, covered_until_ns);
+    return apart ? ledger::cover_apart(*context.account, from_ns, work.to_ns)
+                 : ledger::cover(*context.account, from_ns, work.to_ns);
   }
 
   // Decides whether the share may burst. It may not if this is unknown: without a page of the GPU, or with a board from
