@@ -88,6 +88,7 @@ class FaultsUnderTheLimiter : public testing::Test {
     // Called only for an idle stream, so the program waits until it was called.
     const bool idle = limited && rules.starts_with("cuStreamQuery");
     if (idle) variables["PROBE_IDLE"] = "1";
+    if (until_refused_) variables["PROBE_UNTIL_REFUSED"] = "1";
     Program program({HEADGATE_TENANTS "/sim-faults-probe"}, variables);
     std::string first;
     for (std::string line; idle && !(line = program.line()).empty() && line != "idle";) first += line + "\n";
@@ -145,6 +146,7 @@ class FaultsUnderTheLimiter : public testing::Test {
   Directory directory_;
   std::string plain_;
   std::string policy_ = "open";
+  bool until_refused_ = false;  // the program goes on launching until a launch fails
 };
 
 template <std::size_t kSize>
@@ -201,6 +203,7 @@ TEST_F(FaultsUnderTheLimiter, AFullCardIsNotTakenForTheLimit) {
 TEST_F(FaultsUnderTheLimiter, AFailingMeterRefusesLaunchesIfClosed) {
   policy_ = "closed";
   std::string refused = plain();
+  until_refused_ = true;
   for (const std::string what : {"\nlaunches ", "\nlaunches on the default stream "})
     refused.replace(refused.find(what + "0"), what.size() + 1, what + "800");
   for (const std::string function : kMeter) {

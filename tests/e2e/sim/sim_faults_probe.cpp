@@ -30,12 +30,14 @@ CUresult say(const char* what, CUresult result) {
   return result;
 }
 
-// Launches with the same result are printed as one line.
+// Launches with the same result are printed as one line. With PROBE_UNTIL_REFUSED goes on until one fails: a launch
+// passes until the limiter's thread has found that it cannot measure.
 CUresult launch_all(CUfunction kernel, CUstream stream) {
   unsigned us = 200;
   void* parameters[] = {&us};
   CUresult worst = CUDA_SUCCESS;
-  for (int i = 0; i < kLaunches; ++i) {
+  const bool until_refused = std::getenv("PROBE_UNTIL_REFUSED") != nullptr;
+  for (int i = 0; i < kLaunches || (until_refused && worst == CUDA_SUCCESS); ++i) {
     const CUresult one = CALL(cuLaunchKernel)(kernel, 1, 1, 1, 32, 1, 1, 0, stream, parameters, nullptr);
     if (one != CUDA_SUCCESS) worst = one;
   }
