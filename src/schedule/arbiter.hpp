@@ -196,6 +196,7 @@ class Arbiter {
   void set_tag(Unit& unit);
   void end_leases(std::int64_t now_ns);
   const Unit* successor(std::uint32_t gpus) const;
+  const Unit* next_other(const Unit& unit) const;
   bool drains(const Unit& held, const Unit& next, std::int64_t now_ns);
   bool ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns);
   void grant(std::int64_t now_ns);

@@ -265,6 +265,15 @@ struct Sparse {
     gpus.run(sparse, 50 * kUs);
     return gpus.decide(now_ns);
   }
+  // The full share has a turn, after which it is charged for so much more; then the sparse one has the GPU.
+  void begin_turn(std::int64_t charged_ns) {
+    gpus.want(full);
+    looks_until(full);
+    gpus.run(full, kMs);
+    gpus.uses[{full, 0}].held_ns += charged_ns;
+    looks_until(sparse);
+    gpus.rest(full), gpus.want(full);
+  }
   // Looks until the share has the GPU, and returns how often that was.
   int looks_until(ShareId share) {
     int looks = 0;
@@ -275,22 +284,13 @@ struct Sparse {
 
 TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
   Sparse beside;
-  beside.gpus.want(beside.full);
-  beside.looks_until(beside.full);
-  beside.gpus.run(beside.full, kMs);
-  beside.looks_until(beside.sparse);
-  beside.gpus.rest(beside.full), beside.gpus.want(beside.full);
+  beside.begin_turn(0);
   EXPECT_LE(beside.looks_until(beside.full), 5) << "each half millisecond, and before the end: 7";
 }
 
 TEST(Arbiter, AHolderWithPausesThatFollowsItselfIsLookedAtOnceATurn) {
   Sparse beside;
-  beside.gpus.want(beside.full);
-  beside.looks_until(beside.full);
-  beside.gpus.run(beside.full, kMs);
-  beside.gpus.uses[{beside.full, 0}].held_ns += 14 * kMs;  // 12.5 ms more than its turn: five turns
-  beside.looks_until(beside.sparse);
-  beside.gpus.rest(beside.full), beside.gpus.want(beside.full);
+  beside.begin_turn(14 * kMs);  // five turns
   const std::int64_t from_ns = beside.now_ns;
   EXPECT_LE(beside.looks_until(beside.full), 10) << "before the end of each turn, too: 15; as often in each: 25";
   EXPECT_GE(beside.now_ns - from_ns, 12 * kMs);

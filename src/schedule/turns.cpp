@@ -105,6 +105,13 @@ const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
   return found == order_.end() ? nullptr : &*found;
 }
 
+// Returns the first of another gang that wants any of the unit's GPUs; null: there is none.
+const Arbiter::Unit* Arbiter::next_other(const Unit& unit) const {
+  const auto found = std::ranges::find_if(
+      order_, [&](const Unit& each) { return each.gang != unit.gang && (each.gpus & unit.gpus) != 0; });
+  return found == order_.end() ? nullptr : &*found;
+}
+
 // What a gang sent to one GPU waits for what it has not sent to another, and would keep spinning next to the next
 // gang's work. So for a short time its turn ends in order: ranks ahead stop, ranks behind catch up.
 bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
@@ -253,9 +260,8 @@ void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
 void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
   if (!held.is_single()) return;
   const GangOnGpu& mine = held.first();
-  const auto next = std::ranges::find_if(
-      order_, [&](const Unit& unit) { return unit.gang != held.gang && (unit.gpus & held.gpus) != 0; });
-  if (next == order_.end() || next->promised || next->gang->rank != held.gang->rank) return;
+  const Unit* const next = next_other(held);
+  if (next == nullptr || next->promised || next->gang->rank != held.gang->rank) return;
   const GangOnGpu& theirs = *next->gang->stake(mine.gpu);
   if (!theirs.wakes || !theirs.slept) return;
   const std::int64_t behind_ns = (theirs.stands_ns() - mine.stands_ns()) * std::max<std::int64_t>(1, mine.weight);

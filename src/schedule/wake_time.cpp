@@ -23,18 +23,14 @@ void Arbiter::pay_for_told_looks(std::int64_t now_ns) {
 
 // Returns whether the unit's successor will wait until its last kernels have almost ended.
 bool Arbiter::successor_waits(const Unit& unit, std::int64_t now_ns) const {
-  for (const Unit& next : order_)
-    if (next.gang != unit.gang && (next.gpus & unit.gpus) != 0)
-      return next.gang->stake(unit.first().gpu)->is_always_busy(now_ns);
-  return false;
+  const Unit* const next = next_other(unit);
+  return next != nullptr && next->gang->stake(unit.first().gpu)->is_always_busy(now_ns);
 }
 
 // Returns whether the unit will follow itself at the end of its lease, as far as is known now.
 bool Arbiter::goes_on(const Unit& unit, std::int64_t now_ns) const {
-  const auto next = std::ranges::find_if(
-      order_, [&](const Unit& each) { return each.gang != unit.gang && (each.gpus & unit.gpus) != 0; });
-  if (!unit.is_single() || unit.promised || next == order_.end() || next->promised ||
-      next->gang->rank != unit.gang->rank)
+  const Unit* const next = next_other(unit);
+  if (!unit.is_single() || unit.promised || next == nullptr || next->promised || next->gang->rank != unit.gang->rank)
     return false;
   return unit.tag_ns + unit.first().price_ns(unit.lease_end_ns() - now_ns) < next->tag_ns;
 }
@@ -84,7 +80,8 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
               std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
         }
       hides &= most_ns > kTailLeadNs + kOverlapNs;
-      hides |= gpus_[unit.first().gpu].hand_over_ns == unit.lease_end_ns();
+      const std::int64_t lease_end_ns = unit.lease_end_ns();
+      hides |= gpus_[unit.first().gpu].hand_over_ns == lease_end_ns;
       bool needs_lead = !steady || (!hides && kernel_ns < kOverlapNs);
       // One with short pauses that has worked for so long may do so for as long again without a look, also over the end
       // of a lease that it follows itself.
@@ -92,7 +89,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
         idle_ns = std::max(idle_ns, now_ns + (now_ns - unit.first().had_from_ns));
         needs_lead = !goes_on(unit, now_ns);
       }
-      const std::int64_t lease_end_ns = unit.lease_end_ns(), early_ns = lease_end_ns - (needs_lead ? kOverlapNs : 0);
+      const std::int64_t early_ns = lease_end_ns - (needs_lead ? kOverlapNs : 0);
       const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
       by(ends_ns);
       // Of short kernels a whole turn is not worth a look.

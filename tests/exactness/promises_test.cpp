@@ -515,8 +515,8 @@ TEST(Promises, SeveralProcessesThatPauseWantMoreInTurn) {
   EXPECT_NEAR(beside_two, 96.1, 0.2);
 }
 
-// Each process's times are off by its own map of the GPU's clock. What two maps made overlap was charged once, and sixteen
-// processes had 20.7.
+// Each process's times are off by its own map of the GPU's clock. What two maps made overlap was charged once, and
+// sixteen processes had 20.7.
 TEST(Promises, ManyProcessesOfAShareStayBelowItsCeiling) {
   for (const int processes : {4, 16}) {
     const Mix mix{.shares = {unlimited(200 * kUs), with_processes(plain(20, 20 * kUs), processes)},
