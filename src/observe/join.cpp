@@ -65,6 +65,12 @@ std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDe
   return word;
 }
 
+// Returns the time between the moments for which two readings, elapsed_ns apart, tell what was held.
+std::uint64_t held_span_ns(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then,
+                           std::uint64_t elapsed_ns) {
+  return std::max<std::uint64_t>(1, saturating_sub(saturating_add(elapsed_ns, then.held_age_ns), now.held_age_ns));
+}
+
 void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint64_t elapsed_ns) {
   if (elapsed_ns == 0) return;
   for (std::size_t i = 0; i < share.devices.size() && i < before.devices.size(); ++i) {
@@ -74,7 +80,9 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
     // A long kernel is charged when it ends, and a tenant may write anything: no share holds more than all of a GPU.
     if (now.metered && then.metered)
-      now.held_ratio = std::min(static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns), 1.0);
+      now.held_ratio = std::min(
+          static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(held_span_ns(now, then, elapsed_ns)),
+          1.0);
     // Several threads of a process may wait at once, and one that was stopped tells of its wait when it goes on.
     const auto waited = [&](std::uint64_t until_now_ns, std::uint64_t before_ns) {
       return std::min(static_cast<double>(saturating_sub(until_now_ns, before_ns)) / static_cast<double>(elapsed_ns),

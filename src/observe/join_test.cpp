@@ -161,6 +161,20 @@ TEST(Join, RatesAndIdleTimeUseThePreviousSnapshot) {
   EXPECT_EQ(third.shares[0].state, "idle");
 }
 
+// Two readings may tell what was held until moments that are not as far apart as they are.
+TEST(Join, RatesCoverTheTimeThatTheAccountsTellOf) {
+  auto first = input();
+  first.ledgers[0].share.devices[0].held_age_ns = 8'000'000;
+  auto later = first;
+  later.taken_ns += kSecond;
+  later.ledgers[0].share.devices[0].held_ns += 495'000'000;
+  later.ledgers[0].share.devices[0].held_age_ns = 18'000'000;
+  EXPECT_DOUBLE_EQ(*join(later, after(join(first, {}))).shares[0].devices[0].held_ratio, 0.5);
+  // An age that a tenant made up is no reason for a rate above 1.
+  later.ledgers[0].share.devices[0].held_age_ns = 5 * kSecond;
+  EXPECT_DOUBLE_EQ(*join(later, after(join(first, {}))).shares[0].devices[0].held_ratio, 1);
+}
+
 // Commands may request a snapshot each tenth of a second, and after the end of a process sooner.
 TEST(Join, RatesCoverASecondAtAnyLookRate) {
   auto in = input();

@@ -7,6 +7,7 @@
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/clock.hpp"
 #include "guest/ledger/draining.hpp"
+#include "guest/ledger/gpu_page.hpp"
 #include "guest/ledger/oom_wait.hpp"
 
 namespace headgate::observe {
@@ -69,7 +70,10 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
       device.last_refusal->limit_bytes.reset();
     else if (limit != 0) device.last_refusal->limit_bytes = limit;
   }
-  device.held_ns = compute.held_ns.load(kRelaxed);
+  const std::int64_t now_ns = ledger::host_ns();
+  const ledger::HeldTime held = ledger::held_time(compute, now_ns);
+  device.held_ns = static_cast<std::uint64_t>(held.held_ns);
+  device.held_age_ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, now_ns - held.until_ns));
   device.estimated_ns = compute.estimated_ns.load(kRelaxed);
   device.neighbours_ns = compute.neighbours_ns.load(kRelaxed);
   device.copy_ns = compute.copy_ns.load(kRelaxed);

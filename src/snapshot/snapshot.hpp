@@ -154,6 +154,8 @@ struct ShareDevice {
   // nothing, and held_ratio is empty.
   bool metered = true;
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
+  // How long before the reading held_ns is true: what others had of the time since is not known yet.
+  std::uint64_t held_age_ns = 0;
   std::uint64_t neighbours_ns = 0;  // other shares' work first attributed to this share; not in held_ns
   std::uint64_t throttled_launches = 0, passed_in_debt = 0, launches = 0;
   std::vector<LaunchDelay> launch_delays;  // shortest first; waits are counted at once, other launches when measured
@@ -184,11 +186,11 @@ HEADGATE_FIELDS(ShareDevice, uuid, memory_limit_bytes, memory_used_bytes, memory
                 memory_peak_bytes, memory_frozen_bytes, context_bytes, host_limit_bytes, host_used_bytes,
                 driver_limit_bytes, driver_used_bytes, refusals, refusals_device_full, refusals_policy, last_refusal,
                 compute_ceiling_ratio, compute_burst_ratio, compute_guarantee_ratio, weight, priority_class, metered,
-                held_ns, estimated_ns, neighbours_ns, copy_ns, throttled_ns, throttled_launches, passed_in_debt,
-                launches, launch_delays, hook_errors, last_throttle_unix_ns, waiting_ns, waited_pause_ns,
-                waited_turn_ns, waited_ceiling_ns, waited_work_ns, held_ratio, throttled_ratio, limit_wait_ratio,
-                turn_wait_ratio, work_wait_ratio, had_ratio, wanted_ratio, short_ratio, short_ns, short_cause, sm_ratio,
-                sm_held_ratio, waits_for)
+                held_ns, held_age_ns, estimated_ns, neighbours_ns, copy_ns, throttled_ns, throttled_launches,
+                passed_in_debt, launches, launch_delays, hook_errors, last_throttle_unix_ns, waiting_ns,
+                waited_pause_ns, waited_turn_ns, waited_ceiling_ns, waited_work_ns, held_ratio, throttled_ratio,
+                limit_wait_ratio, turn_wait_ratio, work_wait_ratio, had_ratio, wanted_ratio, short_ratio, short_ns,
+                short_cause, sm_ratio, sm_held_ratio, waits_for)
 
 struct Share {
   std::string name;

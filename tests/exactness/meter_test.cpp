@@ -210,6 +210,20 @@ TEST(Estimates, OfLaunchesThatDifferTheMeanCounts) {
   EXPECT_GT(estimates->known_ns(1), 3 * kMs);
 }
 
+// As soon as it is known how long a kernel takes without others' work, the arbiter is told that.
+TEST(Estimates, WhatIsKnownWithoutOthersWorkIsTold) {
+  const auto estimates = std::make_unique<Estimates>();
+  EXPECT_EQ(told_length_ns(*estimates, 1), 0);
+  estimates->learn(1, 40 * kMs);
+  EXPECT_EQ(told_length_ns(*estimates, 1), 40 * kMs);
+  estimates->learn_undivided(1, 20 * kMs);
+  EXPECT_EQ(told_length_ns(*estimates, 1), 20 * kMs);
+  EXPECT_EQ(estimates->known_ns(1), 40 * kMs) << "what its next launch should take";
+  estimates->learn(2, kMs);
+  estimates->learn_undivided(2, kMs / 2);
+  EXPECT_EQ(told_length_ns(*estimates, 2), kMs) << "a short one";
+}
+
 // A command of known length passes after 20 ms; one of unknown length waits as long as the work has already run.
 TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
   for (const bool measured : {true, false}) {
@@ -467,6 +481,27 @@ TEST_F(MeterAlone, AKeptBracketIsChargedWhileItRuns) {
   expect_nothing_left();
 }
 
+// Also once it is closed. Its launches went on for longer than they should take, but the GPU worked meanwhile. Charged
+// when it ended, what the ring had forgotten by then was charged to several processes of a share, each in full.
+TEST_F(MeterAlone, AKeptBracketIsChargedWhileItRunsAfterItsEnd) {
+  StreamMeter& stream = streams[0];
+  for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
+  const std::int64_t begun_ns = port.clock_ns;
+  launch(stream, 300 * kMs);
+  meter.close(stream);
+  settle(40 * kMs);
+  launch(stream, 20 * kUs);
+  meter.close(stream);
+  ASSERT_FALSE(stream.open.load());
+  for (int i = 0; i < 4; ++i) {
+    settle(60 * kMs);
+    EXPECT_NEAR(static_cast<double>(held()), static_cast<double>(port.clock_ns - begun_ns),
+                static_cast<double>(kSeenLateNs));
+  }
+  settle();
+  expect_nothing_left();
+}
+
 // Nor is it charged again, as an estimate, when its stream is found idle.
 TEST_F(MeterAlone, AKeptBracketIsChargedOnce) {
   StreamMeter& stream = streams[0];
@@ -478,6 +513,30 @@ TEST_F(MeterAlone, AKeptBracketIsChargedOnce) {
   settle();
   EXPECT_NEAR(static_cast<double>(held()), 200.6e6, static_cast<double>(kSeenLateNs));
   expect_nothing_left();
+}
+
+// Without a daemon, in the middle of the share's span. A kernel of 2 ms meets one slice of another context before it and
+// one after its own; what is longer by whole slices may be that each time.
+TEST_F(MeterAlone, SlicesOfOthersAreNoLongerKernel) {
+  constexpr std::uint64_t kSliced = 8;
+  const auto estimate_after = [&](std::int64_t length_ns) {
+    estimates->expect(kSliced, 2 * kMs);
+    for (std::uint32_t i = 0; i < kYoung; ++i) estimates->learn(kSliced, 2 * kMs);
+    pace.cycle_ns = 100 * kMs, pace.span_from_ns = 0, pace.span_ns = 90 * kMs;
+    for (int i = 0; i < 8; ++i) {
+      port.clock_ns = (port.clock_ns / (100 * kMs) + 1) * 100 * kMs + 40 * kMs;
+      pace.credit_ns += 2 * kMs;
+      EXPECT_EQ(meter.pass(streams[0], kSliced, 2 * kMs, true, false, port.clock_ns), 0);
+      port.run(streams[0].handle, length_ns);
+      meter.launched(streams[0], true);
+      settle();
+    }
+    return estimates->known_ns(kSliced);
+  };
+  EXPECT_EQ(estimate_after(4 * kMs), 2 * kMs);
+  EXPECT_EQ(estimate_after(6 * kMs), 2 * kMs);
+  EXPECT_EQ(estimate_after(5 * kMs), 5 * kMs);
+  EXPECT_EQ(estimate_after(8 * kMs), 8 * kMs);
 }
 
 TEST_F(MeterAlone, AStoppedProcessPaysNothingForTheStop) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace headgate::limiter::model {
 namespace {
@@ -13,6 +15,8 @@ constexpr std::int64_t kMinGapNs = 20 * kMs, kMinWorkNs = kMs;
 // If less is in flight while a process waits for its oldest launch, its wake-ups dominate the result.
 constexpr std::int64_t kMinAheadNs = 500 * kUs;
 constexpr std::int64_t kLongNs = 20 * kMs;
+// How far back accounts tell.
+constexpr std::int64_t kTruthsNs = 60 * kMs, kTruthStepNs = 500 * kUs;
 // At a change, a beginning or an end, turns and work in flight are in an arbitrary state.
 constexpr double kPointsAChange = 0.15;
 
@@ -24,6 +28,11 @@ MixShare on_gpu(const MixShare& share, std::uint32_t gpu) {
 }
 
 std::int64_t command_ns(const MixShare& share) { return share.kernel_ns * share.load.nodes; }
+
+void allow_for_slices(Mix& mix) {
+  if (std::ranges::any_of(mix.shares, [](const MixShare& each) { return command_ns(each) > kLongNs; }))
+    mix.account_points = mix.sum_points = kSlicedAccountPoints;
+}
 
 bool is_judged(const MixShare& share) {
   const Load& load = share.load;
@@ -112,20 +121,23 @@ class Judge {
 
   Outcome run() {
     std::size_t next = 0;
-    run_to(mix_.from_ns, next);
-    node_.mark();
-    const std::vector<double> before = fluid_ns(together_), before_in_turn = fluid_ns(in_turn_);
     for (const Mix& mix = mix_; const MixShare& share : mix.shares)
       for (std::uint32_t g = 0; g < mix.gpus; ++g)
         if ((share.gpus >> g & 1) != 0)
           outcome_.parts.push_back({.share = static_cast<std::size_t>(&share - mix.shares.data()), .gpu = g});
-    const std::vector<std::int64_t> told_before = told_ns();
+    run_to(mix_.from_ns, next);
+    node_.mark();
+    const std::vector<double> before = fluid_ns(together_), before_in_turn = fluid_ns(in_turn_);
+    const std::vector<Reading> first = read_accounts();
+    std::vector<Reading> last = first;
     for (std::int64_t at_ns = mix_.from_ns; at_ns < mix_.until_ns; at_ns += kSecond) {
-      const std::vector<std::int64_t> held = held_ns(), told = told_ns();
       run_to(std::min(at_ns + kSecond, mix_.until_ns), next);
-      if (at_ns + kSecond <= mix_.until_ns) judge_accounts(held, told, at_ns);
+      const std::vector<Reading> from = std::exchange(last, read_accounts());
+      if (at_ns + kSecond <= mix_.until_ns) judge_accounts(from, last, at_ns);
     }
-    judge_parts(before, before_in_turn, told_before);
+    judge_parts(before, before_in_turn);
+    for (std::size_t i = 0; i < outcome_.parts.size(); ++i)
+      outcome_.parts[i].account = account_percent(first[i], last[i]);
     return std::move(outcome_);
   }
 
@@ -145,7 +157,9 @@ class Judge {
     advance(to_ns);
   }
   void advance(std::int64_t to_ns) {
-    node_.run(to_ns);
+    for (std::int64_t at_ns = to_ns - kTruthsNs; at_ns < to_ns; at_ns += kTruthStepNs) note_truth(at_ns);
+    note_truth(to_ns);
+    std::erase_if(truths_, [to_ns](const auto& each) { return each.first < to_ns - kTruthsNs; });
     for (std::vector<Fluid>* fluids : {&together_, &in_turn_})
       for (Fluid& fluid : *fluids) fluid.run(to_ns);
   }
@@ -184,36 +198,60 @@ class Judge {
         if ((mix_.shares[s].gpus >> g & 1) != 0) all.push_back(fluids[g].had_ns(s));
     return all;
   }
-  std::vector<std::int64_t> held_ns() const {
-    std::vector<std::int64_t> all;
-    for (const Part& part : outcome_.parts) all.push_back(node_.held_ns(part.share, part.gpu));
-    return all;
+
+  // What an account tells, and what its share had until that moment.
+  struct Reading {
+    ledger::HeldTime told;
+    double held_ns = 0;
+  };
+  static double percent(double ns, const Reading& from, const Reading& to) {
+    return 100 * ns / static_cast<double>(to.told.until_ns - from.told.until_ns);
   }
-  std::vector<std::int64_t> told_ns() const {
-    std::vector<std::int64_t> all;
-    for (const Part& part : outcome_.parts) all.push_back(node_.account_ns(part.share, part.gpu));
+  static double account_percent(const Reading& from, const Reading& to) {
+    return percent(static_cast<double>(to.told.held_ns - from.told.held_ns), from, to);
+  }
+
+  void note_truth(std::int64_t at_ns) {
+    if (at_ns <= 0 || (!truths_.empty() && at_ns <= truths_.back().first)) return;
+    node_.run(at_ns);
+    std::vector<std::int64_t>& held = truths_.emplace_back(at_ns, std::vector<std::int64_t>()).second;
+    for (const Part& part : outcome_.parts) held.push_back(node_.held_ns(part.share, part.gpu));
+  }
+  // Returns what a part's share had until then, between two notes in proportion.
+  double truth_ns(std::size_t part, std::int64_t until_ns) const {
+    std::size_t after = 1;
+    while (after + 1 < truths_.size() && truths_[after].first < until_ns) ++after;
+    const auto& [from_ns, from] = truths_[after - 1];
+    const auto& [to_ns, to] = truths_[after];
+    const double along = static_cast<double>(until_ns - from_ns) / static_cast<double>(to_ns - from_ns);
+    return std::lerp(static_cast<double>(from[part]), static_cast<double>(to[part]), along);
+  }
+  std::vector<Reading> read_accounts() const {
+    std::vector<Reading> all;
+    for (std::size_t i = 0; i < outcome_.parts.size(); ++i) {
+      const ledger::HeldTime told = node_.account(outcome_.parts[i].share, outcome_.parts[i].gpu);
+      all.push_back({told, truth_ns(i, told.until_ns)});
+    }
     return all;
   }
 
-  void judge_accounts(std::span<const std::int64_t> held, std::span<const std::int64_t> told, std::int64_t at_ns) {
-    const std::vector<std::int64_t> held_now = held_ns(), told_now = told_ns();
+  void judge_accounts(std::span<const Reading> from, std::span<const Reading> to, std::int64_t at_ns) {
     std::vector<double> sums(mix_.gpus);
-    for (std::size_t i = 0; i < held.size(); ++i) {
-      const double had = 100.0 * static_cast<double>(held_now[i] - held[i]) / kSecond;
-      const double account = 100.0 * static_cast<double>(told_now[i] - told[i]) / kSecond;
-      sums[outcome_.parts[i].gpu] += account;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const double had = percent(to[i].held_ns - from[i].held_ns, from[i], to[i]);
+      const double account = account_percent(from[i], to[i]);
+      sums[outcome_.parts[i].gpu] += account - had;
       if (std::abs(had - account) > mix_.account_points)
         say("share %zu on GPU %u: account %.2f, had %.2f in the second from %.0f", outcome_.parts[i].share,
             outcome_.parts[i].gpu, account, had, static_cast<double>(at_ns) / kSecond);
     }
     for (std::uint32_t g = 0; g < mix_.gpus; ++g)
-      if (sums[g] > 100 + mix_.sum_points)
-        say("GPU %u: accounts add up to %.2f in the second from %.0f", g, sums[g],
+      if (sums[g] > mix_.sum_points)
+        say("GPU %u: accounts together are %.2f too large in the second from %.0f", g, sums[g],
             static_cast<double>(at_ns) / kSecond);
   }
 
-  void judge_parts(std::span<const double> before, std::span<const double> before_in_turn,
-                   std::span<const std::int64_t> told_before) {
+  void judge_parts(std::span<const double> before, std::span<const double> before_in_turn) {
     const std::vector<double> after = fluid_ns(together_), after_in_turn = fluid_ns(in_turn_);
     const auto span_ns = static_cast<double>(mix_.until_ns - mix_.from_ns);
     double moves = static_cast<double>(mix_.changes.size());
@@ -227,7 +265,6 @@ class Judge {
       // The order is the arbiter's choice, so a share is due the less of both.
       part.due = 100 * std::min(after[i] - before[i], after_in_turn[i] - before_in_turn[i]) / span_ns;
       part.judged = is_judged(on_gpu(share, part.gpu));
-      part.account = 100 * static_cast<double>(node_.account_ns(part.share, part.gpu) - told_before[i]) / span_ns;
       part.allowed = mix_.points + kPointsAChange * moves + 100 * in_flight_ns(part) / span_ns;
       if (part.judged && part.had < part.due - part.allowed)
         say("share %zu on GPU %u: had %.2f, due %.2f (%.2f less are allowed)", part.share, part.gpu, part.had, part.due,
@@ -265,6 +302,7 @@ class Judge {
 
   const Mix& mix_;
   Node node_;
+  std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> truths_;  // what each part had, before now
   std::vector<Fluid> together_, in_turn_;  // by GPU: the processes of each share are served side by side, or in turn
   Outcome outcome_;
 };
@@ -396,7 +434,7 @@ Mix draw_several(std::uint64_t seed) {
   std::mt19937_64 random(seed * 7'919);
   const auto below = [&](std::uint64_t n) { return random() % n; };
   const auto of = [&](std::initializer_list<std::int64_t> list) { return list.begin()[below(list.size())]; };
-  Mix mix{.gpus = below(4) == 0 ? 2u : 1u, .seed = seed, .account_points = 4};
+  Mix mix{.gpus = below(4) == 0 ? 2u : 1u, .seed = seed};
   std::uint32_t unpromised = 100;
   for (std::uint64_t count = 2 + below(3); count > 0; --count) {
     MixShare share;
@@ -411,6 +449,7 @@ Mix draw_several(std::uint64_t seed) {
     if (below(6) == 0 && share.kernel_ns >= kMs) share.load.depth = 4;
     mix.shares.push_back(share);
   }
+  allow_for_slices(mix);
   return mix;
 }
 
@@ -420,7 +459,7 @@ Mix draw(std::uint64_t seed, bool wide) {
   const auto one_in = [&](std::uint64_t n) { return below(n) == 0; };
   const auto of = [&](std::initializer_list<std::int64_t> list) { return list.begin()[below(list.size())]; };
   if (!wide) return draw_steady(seed);
-  Mix mix{.gpus = one_in(3) ? static_cast<std::uint32_t>(1 + below(4)) : 1, .seed = seed, .account_points = 4};
+  Mix mix{.gpus = one_in(3) ? static_cast<std::uint32_t>(1 + below(4)) : 1, .seed = seed};
   const auto count = static_cast<std::size_t>(one_in(8) ? 1 + below(16) : 1 + below(5));
   std::uint64_t unpromised = 1'000'000;
   int contexts = 0, short_ones = 0;
@@ -487,6 +526,7 @@ Mix draw(std::uint64_t seed, bool wide) {
     mix.changes.push_back(change);
   }
   std::ranges::sort(mix.changes, {}, &Change::at_ns);
+  allow_for_slices(mix);
   return mix;
 }
 

@@ -11,9 +11,9 @@
 namespace headgate::limiter::model {
 
 inline constexpr double kPoints = 0.5;
-// By which an account may be off in any second: what no replay has reached at an end of the second is 18 ms old. Of
-// 600 steady mixes four are off by more than 1 point, the worst by 1.24. Where processes of a share divide the GPU, 2.
-inline constexpr double kAccountPoints = 1.25, kSharedAccountPoints = 2;
+// By which an account may be off in any second. Kernels longer than 20 ms have slices of the GPU beside all turns, and in
+// which order slices go round is a guess.
+inline constexpr double kAccountPoints = 1, kSlicedAccountPoints = 4;
 
 // A change to a share at a time after the start.
 struct Change {
@@ -46,7 +46,7 @@ struct Mix {
   std::uint64_t slice_ns = 0, switch_ns = 0;  // see NodeSetup
   double points = kPoints;                    // allowed shortfall of a share, in addition to kernels in flight
   double account_points = kAccountPoints;
-  double sum_points = 4;  // allowed excess of the sum of a GPU's accounts in a second
+  double sum_points = 1;  // by how much a GPU's accounts together may be too large in a second
 };
 
 // Describes the mix as command line options, one line per share.

@@ -121,10 +121,14 @@ void Node::wake_parked(Entry& entry) {
   }
 }
 
-std::int64_t Node::account_ns(std::size_t share, std::uint32_t gpu) const {
-  for (const Entry& entry : entries_)
-    if (entry.share == share && entry.gpu == gpu) return static_cast<std::int64_t>(entry.account->held_ns.load());
-  return 0;
+ledger::HeldTime Node::account(std::size_t share, std::uint32_t gpu) const {
+  for (const Entry& entry : entries_) {
+    if (entry.share != share || entry.gpu != gpu) continue;
+    ledger::HeldTime time = ledger::held_time(*entry.account, static_cast<std::int64_t>(state->now_ns));
+    time.until_ns -= kStartNs;
+    return time;
+  }
+  return {};
 }
 
 // The last call for a thread wins.
@@ -379,7 +383,7 @@ void Node::client(std::size_t index) {
     if (sim::pushed(*state, s) - engine.completed(s) > 1'000) return come_back(index, clock_ns + 50'000);
   }
   if (tenant.load->copies) return copy(tenant, index);
-  const std::int64_t known = tenant.estimates.known_ns(tenant.kernel.function);
+  const std::int64_t known = told_length_ns(tenant.estimates, tenant.kernel.function);
   const std::int64_t est = tenant.estimates.guess_ns(tenant.kernel.function);
   if (known != 0) entry.account->kernel_ns.store(known);
   const bool alone = tenant.estimates.alone(tenant.kernel.function);

@@ -83,8 +83,9 @@ class Node : public Hardware {
   void pause(std::size_t share, bool paused);
   std::uint32_t kill(std::size_t share);
 
-  // Return the time that the share held on the GPU since the start, by its account and in truth; ns.
-  std::int64_t account_ns(std::size_t share, std::uint32_t gpu) const;
+  // Return the time that the share held on the GPU since the start, by its account and in truth; ns. The account tells
+  // until when, in ns since the start.
+  ledger::HeldTime account(std::size_t share, std::uint32_t gpu) const;
   // Returns for how long the share wanted GPU 0, as the arbiter counts it; ns.
   std::int64_t wanted_ns(std::size_t share) const { return arbiter_->wanted_ns(entries_[share].id, 0); }
   std::int64_t held_ns(std::size_t share, std::uint32_t gpu) const {

@@ -119,7 +119,7 @@ constexpr std::string_view kGpuFields =
 constexpr std::string_view kStatusFields =
     "uuid memory_limit_bytes host_limit_bytes host_used_bytes memory_used_bytes memory_residual_bytes "
     "memory_peak_bytes memory_orphaned_bytes=memory_draining_bytes allocation_refusals=refusals compute_ceiling_ratio "
-    "compute_burst_ratio metered held_ns estimated_ns neighbours_ns copy_ns throttled_ns waited_ceiling_ns "
+    "compute_burst_ratio metered held_ns held_age_ns estimated_ns neighbours_ns copy_ns throttled_ns waited_ceiling_ns "
     "waited_turn_ns waited_work_ns waited_pause_ns held_ratio sm_held_ratio throttled_ratio compute_guarantee_ratio "
     "had_ratio wanted_ratio short_ratio short_cause";
 

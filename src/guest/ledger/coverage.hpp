@@ -51,6 +51,13 @@ class Coverage {
     return seen >> kCoverageBits == turn(word) ? seen & kCoverageMask : 0;
   }
 
+  // Returns how much of the words [first, end) is marked, in ns.
+  std::int64_t marked_ns(std::int64_t first, std::int64_t end) const {
+    std::int64_t marked = 0;
+    for (std::int64_t each = first; each < end; ++each) marked += ones(word(each));
+    return marked * kCoverageNs;
+  }
+
   void clear() {
     for (std::atomic<std::uint64_t>& word : words_) word.store(0, std::memory_order_relaxed);
   }

@@ -373,6 +373,26 @@ std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now
   return theirs * kCoverageNs;
 }
 
+HeldTime held_time(const ComputeAccount& account, std::int64_t now_ns) {
+  constexpr int kTries = 4;  // the figures may move between two loads
+  const std::int64_t end_word = (now_ns + kMapMarginNs) / kCoverageWordNs + 1;
+  HeldTime time;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t slices = account.slices.load(std::memory_order_acquire);
+    const auto held_ns = static_cast<std::int64_t>(account.held_ns.load(std::memory_order_acquire));
+    std::int64_t word = Slices::unpack(slices).next_word;
+    // No other share had work for long, so there was no replay.
+    if (word > end_word || word < end_word - 2 * kReachWords)
+      word = (now_ns - kReplayLagNs - kBoardLateNs) / kCoverageWordNs;
+    time.until_ns = word * kCoverageWordNs;
+    time.held_ns = std::max<std::int64_t>(0, held_ns - account.coverage.marked_ns(word, end_word));
+    if (account.slices.load(std::memory_order_acquire) == slices &&
+        account.held_ns.load(std::memory_order_acquire) == static_cast<std::uint64_t>(held_ns))
+      break;
+  }
+  return time;
+}
+
 std::int64_t others_on_board_ns(const Seat& seat, SliceReplay& replay, std::int64_t from_ns, std::int64_t to_ns) {
   const GpuPage& board = *seat.board;
   Table table{.page = board};
@@ -383,10 +403,13 @@ std::int64_t others_on_board_ns(const Seat& seat, SliceReplay& replay, std::int6
   }
   if (table.ours == 0) return -1;
   if (table.present == table.ours) return 0;
-  const std::int64_t from_word = from_ns / kCoverageWordNs, end_word = to_ns / kCoverageWordNs;
+  const std::int64_t end_word = to_ns / kCoverageWordNs;
+  std::int64_t from_word = from_ns / kCoverageWordNs;
   Slices slices = Slices::unpack(replay.slices);
   const bool goes_on = slices.next_word == from_word;
   if (!goes_on) replay.order.count = 0, slices = {.next_word = (from_ns - kOrderNs) / kCoverageWordNs};
+  // The context has the GPU when its work begins: what others had in that word was before.
+  if (!goes_on && from_ns % kCoverageWordNs != 0) ++from_word;
   Circle circle(replay.order);
   Paused paused;
   while (slices.next_word < from_word) replay_word(slices, paused, table, circle);

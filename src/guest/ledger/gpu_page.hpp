@@ -126,6 +126,16 @@ inline std::int64_t take_over_ns(const Seat& seat) { return kTakeOverNs + (seat.
 // takes over only if it has not gone on for take_over_ns, or with `at_once`.
 std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now_ns, bool at_once = false);
 
+// What a share held of a GPU until a moment, in ns: by then it is known which of it others had.
+struct HeldTime {
+  std::int64_t held_ns = 0;
+  std::int64_t until_ns = 0;  // host time, at most 49 ms before the reading
+};
+
+// Returns that, as far as the share's last replay has got. What was charged for the time since is left out: a part of
+// it may be given back, and work that still runs is not charged yet. Any process of the share can write the account.
+HeldTime held_time(const ComputeAccount& account, std::int64_t now_ns);
+
 // Where a replay has got to, so that the next one goes on from there.
 struct SliceReplay {
   std::uint64_t slices = 0;

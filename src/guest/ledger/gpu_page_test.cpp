@@ -173,6 +173,53 @@ TEST(GpuPage, OneOfSeveralProcessesGivesBack) {
   EXPECT_EQ(neighbours_ns(ours, *account, kNow + kReplayLagNs + 3 * kMs), 0);
 }
 
+// Two contexts of two shares have work at once; each account is charged for all of it and replays up to 8 ms ago.
+TEST(GpuPage, HeldTimeEndsWhereOthersPartIsKnown) {
+  const auto page = std::make_unique<GpuPage>();
+  Seat seats[] = {{.page = page.get(), .owner = 1, .share = 1}, {.page = page.get(), .owner = 2, .share = 2}};
+  const auto accounts = std::make_unique<ComputeAccount[]>(2);
+  const auto charge = [&](std::size_t i, std::int64_t from_ns, std::int64_t to_ns) {
+    mark_seat(seats[i], {from_ns, to_ns}, to_ns);
+    accounts[i].held_ns.fetch_add(static_cast<std::uint64_t>(cover(accounts[i], from_ns, to_ns)));
+  };
+  const auto give_back = [&](std::size_t i, std::int64_t now_ns) {
+    accounts[i].held_ns.fetch_sub(static_cast<std::uint64_t>(neighbours_ns(seats[i], accounts[i], now_ns, true)));
+  };
+  std::int64_t now_ns = 10 * kSecond;
+  for (int i = 0; i < 100; ++i, now_ns += kMs)
+    for (const std::size_t each : {0, 1}) charge(each, now_ns, now_ns + kMs), give_back(each, now_ns + kMs);
+  for (const std::size_t each : {0, 1}) {
+    const HeldTime first = held_time(accounts[each], now_ns);
+    EXPECT_NEAR(static_cast<double>(now_ns - first.until_ns), static_cast<double>(kReplayLagNs), 0.1e6);
+    EXPECT_NEAR(static_cast<double>(first.held_ns), static_cast<double>(first.until_ns - 10 * kSecond) / 2, 1.1e6);
+    EXPECT_GT(static_cast<std::int64_t>(accounts[each].held_ns) - first.held_ns, 7 * kMs) << "not shared out yet";
+  }
+  // No more work: all of it is known once it is old enough.
+  now_ns += 20 * kMs;
+  for (const std::size_t each : {0, 1}) give_back(each, now_ns);
+  const HeldTime first = held_time(accounts[0], now_ns), second = held_time(accounts[1], now_ns);
+  EXPECT_NEAR(static_cast<double>(first.held_ns + second.held_ns), 100e6, 0.1e6);
+  EXPECT_GT(first.until_ns, now_ns - 10 * kMs);
+}
+
+// A share alone replays nothing. Any process of the share can write any words.
+TEST(GpuPage, HeldTimeOfAnyAccountIsThatOfLately) {
+  const auto account = std::make_unique<ComputeAccount>();
+  const std::int64_t now_ns = 10 * kSecond;
+  account->held_ns = static_cast<std::uint64_t>(cover(*account, now_ns - 50 * kMs, now_ns));
+  const HeldTime alone = held_time(*account, now_ns);
+  EXPECT_NEAR(static_cast<double>(now_ns - alone.until_ns), 18e6, 0.1e6);
+  EXPECT_NEAR(static_cast<double>(alone.held_ns), 32e6, 0.1e6);
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 300; ++round) {
+    account->slices = random();
+    account->held_ns = random();
+    const HeldTime time = held_time(*account, now_ns);
+    EXPECT_GE(time.held_ns, 0);
+    EXPECT_LE(std::abs(now_ns - time.until_ns), 50 * kMs);
+  }
+}
+
 // For 12 ms one context has work; another one, which may be of the same share, has 4 ms of it from the fourth on.
 TEST(GpuPage, TellsWhatOthersHadOfOneContextsTime) {
   const auto board = std::make_unique<GpuPage>();
@@ -187,6 +234,12 @@ TEST(GpuPage, TellsWhatOthersHadOfOneContextsTime) {
   replay = {};
   EXPECT_NEAR(near_ms(others_on_board_ns(one, replay, at_ns, at_ns + 7 * kMs)), 2, 0.1);
   EXPECT_NEAR(near_ms(others_on_board_ns(one, replay, at_ns + 7 * kMs, at_ns + 12 * kMs)), 2, 0.1) << "goes on";
+  // What others had just before it began, while it waited, is no part of it: time is looked at in steps of 48 us.
+  const std::int64_t began_ns = at_ns + 20 * kMs + 30 * kUs;
+  mark_seat(other, {began_ns - 5 * kMs, began_ns, began_ns - 5 * kMs, true}, at_ns);
+  mark_seat(one, {began_ns - 5 * kMs, began_ns + 500 * kUs, began_ns, true}, at_ns);
+  replay = {};
+  EXPECT_EQ(others_on_board_ns(one, replay, began_ns, began_ns + 500 * kUs), 0);
   one.owner = 3;
   EXPECT_EQ(others_on_board_ns(one, replay, at_ns, at_ns + 12 * kMs), -1) << "not on the board";
 }

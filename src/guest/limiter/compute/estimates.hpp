@@ -31,6 +31,13 @@ class Estimates {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) == key ? entry.mean_ns.load(std::memory_order_relaxed) : 0;
   }
+  // Returns how long it takes without others' work; 0 if that was not learned.
+  std::int64_t undivided_ns(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    const bool learned =
+        entry.key.load(std::memory_order_relaxed) == key && entry.undivided.load(std::memory_order_relaxed) != 0;
+    return learned ? entry.undivided_ns.load(std::memory_order_relaxed) : 0;
+  }
   // Takes a measurement in place of a mean that is wrong.
   void replace(std::uint64_t key, std::int64_t measured_ns) {
     if (known_ns(key) != 0) set(key, measured_ns);

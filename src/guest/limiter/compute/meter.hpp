@@ -449,7 +449,10 @@ class Meter : public LaunchMeter<Port> {
     if (context.arbitrated && (bracket.launches > 1 || bracket.expected_ns >= 2 * kRunningNs) &&
         !uneven(estimates_, bracket) && !is_beside_others(context, bracket))
       count_from_start(*context.pace, start_event_ns);
-    if (stood_still(estimates_, bracket, start_event_ns) || holds_idle_time(bracket, start_event_ns)) return;
+    // What was charged while its launches went on runs on: a late charge may be for time that the ring has forgotten.
+    if (bracket.covered_until_ns == 0 &&
+        (stood_still(estimates_, bracket, start_event_ns) || holds_idle_time(bracket, start_event_ns)))
+      return;
     const std::int64_t from =
         was_sent_before(estimates_, bracket, start_event_ns)
             ? start_event_ns

@@ -10,6 +10,7 @@
 
 #include "guest/limiter/compute/bracket.hpp"
 #include "guest/limiter/compute/estimates.hpp"
+#include "guest/limiter/compute/fair_part.hpp"
 
 namespace headgate::limiter {
 
@@ -37,14 +38,25 @@ inline void note_others(ContextMeter& context, OthersPart& part, std::int64_t fr
   part.until_ns = others_ns < 0 ? kPartLost : end_ns;
 }
 
-// Returns whether a bracket that began at from_ns is to be learned from: one long kernel, of a context with one stream at
-// work.
+// Returns whether a bracket that began at from_ns is to be learned from: one kernel, of a context with one stream at work.
+// A long one, or one that others' slices stretch so differently that the mean says little. Not if the share's processes
+// divide the GPU: parts of short kernels are not exact enough.
 inline bool is_wanted(const Estimates& estimates, const ContextMeter& context, const Bracket& bracket,
                       std::int64_t from_ns) {
+  if (bracket.function_count != 1 || bracket.launches != 1) return false;
+  const std::int64_t known_ns = estimates.known_ns(bracket.functions[0]);
+  const bool stretched =
+      known_ns >= kAloneNs && estimates.differs(bracket.functions[0]) && !brackets_overlap(*context.account);
   return context.arbitrated && context.seat.board != nullptr && from_ns - context.unlearned.to_ns >= kReplayEachNs &&
-         bracket.function_count == 1 && bracket.launches == 1 &&
-         estimates.known_ns(bracket.functions[0]) > ledger::kGpuSliceNs &&
+         (known_ns > ledger::kGpuSliceNs || stretched) &&
          context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
+}
+
+// Returns what the arbiter is told of how long the kernel takes; 0: not known. Of short ones that is as long as they take
+// beside others: told less, it lets more of them in at once.
+inline std::int64_t told_length_ns(const Estimates& estimates, std::uint64_t function) {
+  const std::int64_t undivided_ns = estimates.undivided_ns(function);
+  return undivided_ns > ledger::kGpuSliceNs ? undivided_ns : estimates.known_ns(function);
 }
 
 // Notes a bracket that has ended, if it is wanted.

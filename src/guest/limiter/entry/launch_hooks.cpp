@@ -163,9 +163,8 @@ template <typename Call>
   StreamMeter* stream = metered.unsettled.load() ? nullptr : find_stream(launch.stream);
   if (stream == nullptr || !can_measure(*stream->context)) return unmeasured(launch.stream, call);
   if (metered.legacy_open_elsewhere(*stream)) close_legacy();
-  const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
   const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
-  note_request(*stream, known_ns);
+  note_request(*stream, told_length_ns(metered.estimates, launch.function));
   const bool alone = !launch.chained && metered.estimates.alone(launch.function);
   bool captured = false;
   stream = find_and_pass(launch, est_ns, alone, &captured);
@@ -204,7 +203,7 @@ template <typename Call>
       if (answer != CUDA_SUCCESS) return answer;
       continue;
     }
-    note_request(*stream, metered.estimates.known_ns(key(list[i].function)));
+    note_request(*stream, told_length_ns(metered.estimates, key(list[i].function)));
     parts[metered_parts++] = {stream, {key(list[i].function), list[i].hStream}};
   }
   std::sort(parts, parts + metered_parts, [](const Part& a, const Part& b) { return a.stream < b.stream; });
