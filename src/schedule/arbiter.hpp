@@ -121,9 +121,13 @@ class Arbiter {
   struct Gpu {
     Policy policy = Policy::fair;
     Gang* holder = nullptr;
-    std::uint32_t wanted_by = 0;  // gangs
-    std::uint32_t sought_by = 0;  // gangs that want it, or would without their ceiling
-    bool is_busy = false;         // these always have short kernels for it
+    std::uint32_t wanted_by = 0;                // gangs
+    std::uint32_t sought_by = 0;                // gangs that want it, or would without their ceiling
+    std::uint32_t short_ready = 0;              // of these, those that always have short kernels for it
+    std::uint32_t longer = 0, longer_wait = 0;  // those with longer ones; those of them that only wait for their turn
+    bool all_short() const { return sought_by > 1 && short_ready == sought_by; }
+    // Two or more of those that seek it have short kernels ready, and these others are all the rest.
+    bool all_short_but(std::uint32_t others) const { return short_ready > 1 && short_ready + others == sought_by; }
     // Its clocks, one per class that counts: virtual time of the gang of that class that is furthest behind. Never
     // decreases.
     std::array<std::int64_t, kRanks> least_ns{};

@@ -78,7 +78,8 @@ struct ShareOnGpu {
   std::int64_t expected_ns = 0;           // the most in flight since it was last idle or overdue
   std::int64_t shut_ns = 0;               // since when the gate is shut
   bool rests = false;                     // it rests at its ceiling
-  bool is_among_busy = false;             // several seek the GPU, all with short kernels ready: has_short_ready()
+  bool is_among_busy = false;             // all that seek the GPU have short kernels ready, or wait with longer ones
+  bool rests_are_no_pauses = false;       // the same, also while the longer ones run
   bool early = false;                     // its next kernel is long, and would start too early
   std::int64_t wanted_ns = 0;             // see Arbiter::wanted_ns
   // For that: whether it wanted the GPU at the last look, time not counted since, and its own pauses that were counted.
@@ -189,6 +190,10 @@ struct GangOnGpu {
       return each.use.kernel_ns > 0 && is_short_kernel(each.use.kernel_ns) && each.always_busy(now_ns) &&
              now_ns - each.dry_seen_ns > kSteadyNs;
     });
+  }
+  // Returns whether all its kernels are longer.
+  bool has_longer() const {
+    return std::ranges::none_of(places, [](const ShareOnGpu& each) { return is_short_kernel(each.use.kernel_ns); });
   }
   // Returns whether its last work is about to end, and a long pause follows.
   bool pauses_soon() const {

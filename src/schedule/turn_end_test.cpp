@@ -218,6 +218,34 @@ TEST(Arbiter, AShareThatRestsAmongBusySharesDoesNotRing) {
   EXPECT_EQ(gpus.gate(capped[1]), Gate::queued);
   EXPECT_EQ(gpus.gate(full), Gate::open);
 }
+// Longer kernels that only wait for their turn change nothing. While one runs, and if but one other share has short
+// kernels, the end of a rest is worth a ring.
+TEST(Arbiter, ARestBesideLongerKernelsThatWaitNeedsNoRing) {
+  const auto gate_while_resting = [](int short_ones, bool longer_runs) {
+    Gpus gpus;
+    std::vector<ShareId> all;
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(gpus.add({Terms{}}));
+      gpus.uses[{all.back(), 0}].kernel_ns = i < short_ones ? 200 * kUs : 20 * kMs;
+    }
+    std::int64_t now_ns = kMs;
+    for (int i = 0; i < 150; ++i) {
+      for (const ShareId each : all) gpus.want(each);
+      gpus.decide(now_ns += kMs);
+    }
+    Use& resting = gpus.uses[{all[0], 0}];
+    resting.ceiling_ppm = 300'000, resting.credit_ns = 0;
+    gpus.run(all[1], kMs);
+    if (longer_runs) gpus.run(all[3], 10 * kMs);
+    gpus.decide(now_ns += kMs);
+    gpus.rest(all[0]);
+    gpus.decide(now_ns += kMs);
+    return gpus.gate(all[0]);
+  };
+  EXPECT_EQ(gate_while_resting(3, false), Gate::queued);
+  EXPECT_EQ(gate_while_resting(3, true), Gate::shut);
+  EXPECT_EQ(gate_while_resting(2, false), Gate::shut);
+}
 TEST(Arbiter, IfAllRestTheirLaunchesPassWithoutARing) {
   Gpus gpus;
   const std::vector<ShareId> capped{gpus.add({Terms{}}), gpus.add({Terms{}})};

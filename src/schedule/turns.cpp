@@ -198,7 +198,7 @@ std::int64_t Arbiter::lease_ns(const Unit& unit) const {
   });
   const std::int64_t busy_ns =
       longest ? kBusyLeaseNs : std::clamp<std::int64_t>(crowd * 1'000'000, kLeastBusyNs, kMostBusyNs);
-  const std::int64_t usual_ns = std::max(gpus_[unit.first().gpu].is_busy ? busy_ns : 0,
+  const std::int64_t usual_ns = std::max(gpus_[unit.first().gpu].all_short() ? busy_ns : 0,
                                          std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs));
   return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
 }

@@ -12,16 +12,24 @@ void Arbiter::refresh(std::int64_t now_ns) {
   for (GangOnGpu& stake : stakes()) stake.earn(passed_ns, is_sought(stake));
   keep_pace(now_ns, passed_ns);
   for (const auto& gang : gangs_) look_for_wants(*gang, now_ns, since_ns);
-  for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = 0, gpu.is_busy = true;
+  for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = gpu.short_ready = gpu.longer = gpu.longer_wait = 0;
   for (GangOnGpu& stake : stakes()) {
-    if (stake.seeks()) gpus_[stake.gpu].is_busy &= stake.has_short_ready(now_ns);
-    gpus_[stake.gpu].wanted_by += stake.wants;
-    gpus_[stake.gpu].sought_by += stake.seeks();
+    Gpu& gpu = gpus_[stake.gpu];
+    gpu.wanted_by += stake.wants;
+    gpu.sought_by += stake.seeks();
+    gpu.short_ready += stake.seeks() && stake.has_short_ready(now_ns);
+    const bool longer = stake.seeks() && stake.has_longer();
+    gpu.longer += longer;
+    gpu.longer_wait += longer && stake.in_flight_ns() == 0;
     stake.assume(now_ns);
   }
-  for (Gpu& gpu : gpus_) gpu.is_busy &= gpu.sought_by > 1;
-  for (GangOnGpu& stake : stakes())
-    for (ShareOnGpu& place : stake.places) place.is_among_busy = gpus_[stake.gpu].is_busy;
+  for (GangOnGpu& stake : stakes()) {
+    const Gpu& gpu = gpus_[stake.gpu];
+    for (ShareOnGpu& place : stake.places) {
+      place.is_among_busy = gpu.all_short_but(gpu.longer_wait);
+      place.rests_are_no_pauses = gpu.all_short_but(gpu.longer);
+    }
+  }
   advance_clocks();
   for (GangOnGpu& stake : stakes()) {
     if (!stake.wants && stake.wanted_before) stake.clock_left_ns = clock_ns(stake);
@@ -76,9 +84,9 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t since
                    gpus_[stake.gpu].policy != Policy::off;
     stake.wakes = stake.wants && !stake.wanted_before;
     if (!stake.wakes) continue;
-    // Among busy shares, that is the end of a rest.
+    // That may be the end of a rest.
     for (ShareOnGpu& place : stake.places)
-      if (!place.is_among_busy || now_ns - place.throttled_ns >= kSteadyNs) place.paused_ns = now_ns;
+      if (!place.rests_are_no_pauses || now_ns - place.throttled_ns >= kSteadyNs) place.paused_ns = now_ns;
   }
 }
 

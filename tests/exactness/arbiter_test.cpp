@@ -200,6 +200,24 @@ TEST(Ceiling, TurnsOfSharesAtTheirCeilingsAreWorthTheirLooks) {
     EXPECT_LE(node.decisions, 5'000u) << count;
   }
 }
+// Also while longer kernels wait for their turn beside them. They took 1,900 and 1,200 a second.
+TEST(Ceiling, TheirTurnsAreWorthTheirLooksBesideLongerKernels) {
+  const auto plain = [](std::uint32_t part_ppm, std::int64_t kernel_ns) {
+    NodeShare share = full(constant(kernel_ns));
+    share.ceiling_ppm = share.gpus[0].guarantee_ppm = part_ppm;
+    return share;
+  };
+  const NodeShare forty = plain(400'000, 200 * kUs), third = plain(330'000, 200 * kUs);
+  const std::pair<std::vector<NodeShare>, std::uint64_t> rows[] = {{{forty, forty, full(constant(20 * kMs))}, 5'000},
+                                                                   {{third, third, plain(330'000, 5 * kMs)}, 7'000}};
+  for (const auto& [shares, most] : rows) {
+    Node node({.shares = shares});
+    node.run(10 * kSecond);
+    print("plain shares of 200 us beside longer kernels", node, 3, 10 * kSecond);
+    for (const std::size_t i : {0, 1}) EXPECT_NEAR(node.held_percent(i), shares[i].ceiling_ppm / 1e4, 0.35) << i;
+    EXPECT_LE(node.decisions, most);
+  }
+}
 // `--compute 40%` is both guarantee and ceiling. During others' turns such a share falls behind its ceiling by more
 // than it normally catches up. Before, it got 34 % with kernels of 1 ms and 33 % with 5 ms, where the tails of others'
 // turns still cost it a point.
