@@ -107,7 +107,7 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
     context.stretched = 0;
     return false;
   }
-  // Others' slices: before it and after each of its own. In a short span each kernel may be beside another's long one.
+  // Others' slices come before it and after each of its slices. In a short span a long kernel may run beside all of them.
   const std::int64_t more_ns = part_ns - expected_ns;
   const std::int64_t slices = (more_ns + ledger::kGpuSliceNs / 2) / ledger::kGpuSliceNs;
   const bool whole = std::abs(more_ns - slices * ledger::kGpuSliceNs) <= ledger::kGpuSliceNs / kUsualParts * 4 * slices;

@@ -52,8 +52,8 @@ inline bool is_wanted(const Estimates& estimates, const ContextMeter& context, c
          context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
 }
 
-// Returns what the arbiter is told of how long the kernel takes; 0: not known. Of short ones that is as long as they take
-// beside others: told less, it lets more of them in at once.
+// Returns how long the arbiter should take the kernel to be; 0: not known. Short ones count as long as they take beside
+// others, for of shorter ones it would let in more at once.
 inline std::int64_t told_length_ns(const Estimates& estimates, std::uint64_t function) {
   const std::int64_t undivided_ns = estimates.undivided_ns(function);
   return undivided_ns > ledger::kGpuSliceNs ? undivided_ns : estimates.known_ns(function);
