@@ -374,20 +374,22 @@ std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now
 }
 
 HeldTime held_time(const ComputeAccount& account, std::int64_t now_ns) {
-  constexpr int kTries = 4;  // the figures may move between two loads
+  constexpr int kTries = 4;                          // the figures may move between two loads
+  constexpr std::uint64_t kMostHeldNs = 1ull << 60;  // 36 years
   const std::int64_t end_word = (now_ns + kMapMarginNs) / kCoverageWordNs + 1;
   HeldTime time;
   for (int i = 0; i < kTries; ++i) {
     const std::uint64_t slices = account.slices.load(std::memory_order_acquire);
-    const auto held_ns = static_cast<std::int64_t>(account.held_ns.load(std::memory_order_acquire));
+    const std::uint64_t held_ns = account.held_ns.load(std::memory_order_acquire);
     std::int64_t word = Slices::unpack(slices).next_word;
     // No other share had work for long, so there was no replay.
     if (word > end_word || word < end_word - 2 * kReachWords)
       word = (now_ns - kReplayLagNs - kBoardLateNs) / kCoverageWordNs;
     time.until_ns = word * kCoverageWordNs;
-    time.held_ns = std::max<std::int64_t>(0, held_ns - account.coverage.marked_ns(word, end_word));
+    const auto known_ns = static_cast<std::int64_t>(std::min<std::uint64_t>(held_ns, kMostHeldNs));
+    time.held_ns = std::max<std::int64_t>(0, known_ns - account.coverage.marked_ns(word, end_word));
     if (account.slices.load(std::memory_order_acquire) == slices &&
-        account.held_ns.load(std::memory_order_acquire) == static_cast<std::uint64_t>(held_ns))
+        account.held_ns.load(std::memory_order_acquire) == held_ns)
       break;
   }
   return time;
