@@ -1,6 +1,7 @@
 // For tests: the zeusd API over recording GPUs and a powercap tree, on a Unix socket and on TCP.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <deque>
@@ -66,8 +67,10 @@ class ZeusdBench {
       return zeusd.routes();  // the routes keep what they need alive
     });
   }
+  // The client may have its answer while a worker still hands it to the server's loop, so workers end before that does.
   ~ZeusdBench() {
     for (power::Recording& gpu : gpus) gpu.open();
+    EXPECT_TRUE(queues->stops_within(std::chrono::seconds(20)));
   }
 
   [[nodiscard]] static ZeusdOptions all_groups() {
