@@ -52,11 +52,11 @@ inline bool is_wanted(const Estimates& estimates, const ContextMeter& context, c
          context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
 }
 
-// Returns how long the arbiter should take the kernel to be; 0: not known. Short ones count as long as they take beside
-// others, for of shorter ones it would let in more at once.
+// Returns how long the arbiter should take the kernel to be; 0: not known. Those of less than 8 ms count as long as they
+// take beside others: by that it lets them in, and tells ranks that wait for each other from work that is only slow.
 inline std::int64_t told_length_ns(const Estimates& estimates, std::uint64_t function) {
   const std::int64_t undivided_ns = estimates.undivided_ns(function);
-  return undivided_ns > ledger::kGpuSliceNs ? undivided_ns : estimates.known_ns(function);
+  return undivided_ns >= kLongNs ? undivided_ns : estimates.known_ns(function);
 }
 
 // Notes a bracket that has ended, if it is wanted.
