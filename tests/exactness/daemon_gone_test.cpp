@@ -124,8 +124,8 @@ void expect_drawn(unsigned seed) {
   expect_parts(shares, std::int64_t{pick(9'000, 11'000)} * kMs);
 }
 
-// Of seeds 1 to 200, 7 do not hold (docs/decisions/arbiter.md): 55, 63, 110, 133, 137, 153, 184. 28, 60, 69, 124, 138 and 170
-// broke for reasons that the first 24 do not have.
+// Of seeds 1 to 200, 7 do not hold (docs/decisions/arbiter.md): 55, 63, 110, 133, 137, 153, 184. 28, 60, 69, 124, 138 and
+// 170 broke for reasons that the first 24 do not have.
 TEST(DaemonGone, PartsOfMixesDrawnAtRandomHold) {
   for (unsigned seed = 1; seed <= 24; ++seed) expect_drawn(seed);
   for (const unsigned seed : {28u, 60u, 69u, 124u, 138u, 170u}) expect_drawn(seed);
