@@ -222,6 +222,9 @@ TEST(Estimates, WhatIsKnownWithoutOthersWorkIsTold) {
   estimates->learn(2, kMs);
   estimates->learn_undivided(2, kMs / 2);
   EXPECT_EQ(told_length_ns(*estimates, 2), kMs) << "a short one";
+  estimates->learn(3, 9 * kMs);
+  estimates->learn_undivided(3, 5 * kMs);
+  EXPECT_EQ(told_length_ns(*estimates, 3), 9 * kMs) << "a turn has room for it";
 }
 
 // A command of known length passes after 20 ms; one of unknown length waits as long as the work has already run.

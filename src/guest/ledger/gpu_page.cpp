@@ -409,9 +409,12 @@ std::int64_t others_on_board_ns(const Seat& seat, SliceReplay& replay, std::int6
   std::int64_t from_word = from_ns / kCoverageWordNs;
   Slices slices = Slices::unpack(replay.slices);
   const bool goes_on = slices.next_word == from_word;
-  if (!goes_on) replay.order.count = 0, slices = {.next_word = (from_ns - kOrderNs) / kCoverageWordNs};
-  // The context has the GPU when its work begins: what others had in that word was before.
-  if (!goes_on && from_ns % kCoverageWordNs != 0) ++from_word;
+  if (!goes_on) {
+    replay.order.count = 0;
+    slices = {.next_word = (from_ns - kOrderNs) / kCoverageWordNs};
+    // The context has the GPU when its work begins: what others had in that word was before.
+    if (from_ns % kCoverageWordNs != 0) ++from_word;
+  }
   Circle circle(replay.order);
   Paused paused;
   while (slices.next_word < from_word) replay_word(slices, paused, table, circle);

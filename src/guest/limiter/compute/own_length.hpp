@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "guest/limiter/compute/fair_part.hpp"
 #include "guest/limiter/compute/unattended.hpp"
@@ -13,6 +14,7 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's start others' work may still run
 inline constexpr std::uint32_t kStretchedInARow = 4;    // then it is the kernel that takes longer
 inline constexpr std::int64_t kUsualParts = 64;         // an even kernel differs by such a part of its length
+inline constexpr std::int64_t kSliceErrorParts = 16;    // of a slice: others' slices differ by less from whole ones
 inline constexpr std::uint32_t kLongerInARow = 8;       // then it is the kernel that takes longer
 // Of its estimate and a slice: beside other contexts' work it seldom takes as many times as long.
 inline constexpr std::int64_t kMostTimes = 8;
@@ -110,7 +112,8 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
   // Others' slices come before it and after each of its slices. In a short span a long kernel may run beside all of them.
   const std::int64_t more_ns = part_ns - expected_ns;
   const std::int64_t slices = (more_ns + ledger::kGpuSliceNs / 2) / ledger::kGpuSliceNs;
-  const bool whole = std::abs(more_ns - slices * ledger::kGpuSliceNs) <= ledger::kGpuSliceNs / kUsualParts * 4 * slices;
+  const bool whole =
+      std::abs(more_ns - slices * ledger::kGpuSliceNs) <= ledger::kGpuSliceNs / kSliceErrorParts * slices;
   if (!whole || slices > expected_ns / ledger::kGpuSliceNs + 1) counts(part_ns);
   return true;
 }
