@@ -51,6 +51,19 @@ TEST(ClockMap, UndelayedStartsDecide) {
     EXPECT_NEAR(static_cast<double>(busy.error()), -2e3, 1e3) << drift;
   }
 }
+// Bounds of later events, put back in time as if the clocks drifted, seemed to contradict each other, and the map began
+// again with the start of a bracket that had waited for 90 ms.
+TEST(ClockMap, AStreamThatIsSettledLateContradictsNothing) {
+  Busy busy;
+  for (int i = 0; i < 30; ++i) busy.bracket(800 * kUs);
+  const std::int64_t error = busy.error();
+  for (int i = 0; i < 8; ++i) {
+    const std::int64_t start = busy.now - 1'000 * kMs;
+    busy.map.observe(busy.gpu(start), start - 90 * kMs);
+    busy.map.bound(busy.gpu(start + kMs), busy.now);
+    EXPECT_EQ(busy.error(), error);
+  }
+}
 TEST(ClockMap, AClockThatWasSetIsFollowed) {
   for (const std::int64_t jump : {-50 * kMs, 50 * kMs}) {
     Busy busy;
