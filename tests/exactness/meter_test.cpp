@@ -402,6 +402,26 @@ TEST_F(MeterAlone, ACallThatUsuallyBlocksIsChargedFromWhenTheGpuCame) {
   }
 }
 
+// Of a call that ends just after the GPU came to its work, that work is marked from then on: marked later, others' replays
+// gave the time between, and the slice, to another context.
+TEST_F(MeterAlone, ACallThatEndsWithTheGpusComingWasWaitingForIt) {
+  launch(streams[0], 20 * kUs, true);
+  settle();
+  for (const std::int64_t after_ns : {50 * kUs, 400 * kUs}) {
+    const std::int64_t before_ns = held();
+    const std::uint64_t kernel = 100 + static_cast<std::uint64_t>(after_ns);
+    estimates->learn(kernel, 3 * kMs);
+    port.busy_until_ns[streams[0].handle] = port.clock_ns + kMs;  // by another context
+    pace.credit_ns += 3 * kMs;
+    ASSERT_EQ(meter.pass(streams[0], kernel, 3 * kMs, true, false, port.clock_ns), 0);
+    port.run(streams[0].handle, 3 * kMs);
+    port.clock_ns += kMs + after_ns;
+    meter.launched(streams[0], true);
+    settle();
+    EXPECT_NEAR(static_cast<double>(held() - before_ns), after_ns < kMs / 8 ? 3e6 : 2.6e6, 5e3);
+  }
+}
+
 // Should the next take as long, the call blocks; else this one was stopped, and the kernel took what is left.
 TEST_F(MeterAlone, ACallThatTookLongIsSupposedToHaveStopped) {
   launch(streams[0], kMs, true);

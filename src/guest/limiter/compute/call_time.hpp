@@ -13,6 +13,8 @@ inline constexpr std::int64_t kVisibleNs = 2'000;  // an event that has fired is
 inline constexpr std::int64_t kPromptNs = 5'000;   // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kDoubtParts = 200;   // a doubt of less than such a part of a length is none
 inline constexpr std::int64_t kShortParts = 8;     // beside a kernel shorter than so many call times a late start shows
+inline constexpr std::int64_t kBlockedParts =
+    8;  // a call that ends so soon after the GPU came to its work waited for that
 inline constexpr std::int64_t kStoppedNs = 5'000'000;  // hardly a thread launches for so long into one bracket
 
 // The start event had waited for other work while a call that usually blocks was under way: the first of what the call
@@ -20,7 +22,9 @@ inline constexpr std::int64_t kStoppedNs = 5'000'000;  // hardly a thread launch
 // nothing.
 inline bool was_sent_before(const Estimates& estimates, const Bracket& bracket, std::int64_t start_event_ns) {
   if (start_event_ns - bracket.opened_ns < kPromptNs || bracket.function_count != 1) return false;
-  return bracket.first_ns - start_event_ns < bracket.expected_ns / kDoubtParts ||
+  const std::int64_t after_ns = bracket.first_ns - start_event_ns;
+  return after_ns < bracket.expected_ns / kDoubtParts ||
+         after_ns < (start_event_ns - bracket.opened_ns) / kBlockedParts ||
          estimates.call_ns(bracket.functions[0]) > kStoppedNs;
 }
 
