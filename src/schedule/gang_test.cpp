@@ -107,9 +107,9 @@ TEST(Gang, ALaunchOfNoRankWaitsLongerForOtherWork) {
   for (; waited_ns < 50 * kMs && gpus.gate(two, 1) != Gate::batch; waited_ns += 100 * kUs) look(kOverdueReportNs);
   EXPECT_NEAR(static_cast<double>(waited_ns), static_cast<double>(kUnseenRankNs + 2 * kMs), 2e5);
 }
-// That kernel's slices are known to be another share's only when it ends.
+// That kernel's slices are known to be another share's only when it ends. So is its length, the first time.
 TEST(Gang, WorkBesideALongKernelDoesNotSeemToWait) {
-  for (const std::int64_t kernel_ns : {kMs, kMaxPatienceNs + kMs}) {
+  for (const std::int64_t kernel_ns : {kMs, kMaxPatienceNs + kMs, std::int64_t{0}}) {
     Gpus gpus(2);
     const ShareId two = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), other = gpus.add({Terms{.gpu = 1}});
     bool together = false;
@@ -122,6 +122,7 @@ TEST(Gang, WorkBesideALongKernelDoesNotSeemToWait) {
       }
       gpus.run(other, kTailLeadNs, 1);
       gpus.uses[{other, 1}].kernel_ns = kernel_ns;
+      gpus.uses[{other, 1}].oldest_age_ns = at_ns;
       gpus.uses[{other, 1}].held_ns += gpus.gate(other, 1) == Gate::open ? kMs : 0;
       gpus.decide(at_ns);
       together |= is_closed(gpus.gate(two, 0));

@@ -154,12 +154,13 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   return true;
 }
 
-// Another gang's kernel that no turn has room for takes time slices of every gang's turns.
+// Another gang's kernel that no turn has room for takes time slices of every gang's turns. The first one is measured when
+// it ends.
 bool Arbiter::runs_long_beside(const GangOnGpu& mine) const {
   for (const GangOnGpu& stake : stakes())
     for (const ShareOnGpu& place : stake.places)
       if (stake.gang != mine.gang && stake.gpu == mine.gpu && place.use.in_flight_ns > 0 &&
-          place.use.kernel_ns > kMaxPatienceNs)
+          (place.use.kernel_ns != 0 ? place.use.kernel_ns : place.use.oldest_age_ns) > kMaxPatienceNs)
         return true;
   return false;
 }
