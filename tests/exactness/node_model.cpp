@@ -83,7 +83,7 @@ void Node::change(std::size_t share, const std::vector<schedule::Terms>& terms, 
     arbiter_->change_share(entry.id, terms);
     for (const std::size_t index : entry.tenants) {
       tenants_[index]->ceiling = ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : ceiling_ppm;
-      if (!tenants_[index]->dead) come_back(index, clock_ns + late());
+      if (!tenants_[index]->dead) look_again(index);
     }
   }
   ring();
@@ -135,6 +135,11 @@ ledger::HeldTime Node::account(std::size_t share, std::uint32_t gpu) const {
 void Node::come_back(std::size_t index, std::int64_t at_ns) {
   tenants_[index]->due_ns = at_ns;
   turn(1 + 2 * index, at_ns);
+}
+
+// Not before a pause ends, or the first kernel is due.
+void Node::look_again(std::size_t index) {
+  come_back(index, std::max(clock_ns + late(), tenants_[index]->batch_due_ns));
 }
 
 void Node::add_tenant(std::size_t e) {
@@ -286,7 +291,7 @@ void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
       Tenant& tenant = *tenants_[index];
       tenant.wanting = tenant.parked = false;
       tenant.pace.behind_ns = 0;
-      if (!tenant.dead) come_back(index, clock_ns + late());
+      if (!tenant.dead) look_again(index);
     }
   }
 }
@@ -461,6 +466,7 @@ std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
       const std::int64_t due = std::max<std::int64_t>(1, pace.busy_until_ns.load());
       if (place.due_ns == 0 || due < place.due_ns) place.due_ns = due;
     }
+    place.runs = late_work_runs(*entry.account, place.due_ns, clock_ns);
     place.due_ns = late_from_ns(*entry.account, place.due_ns, clock_ns);
   }
   return others;
@@ -472,7 +478,7 @@ std::int64_t Node::rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const Ra
   const std::int64_t wait = wait_for_ranks_ns(others, clock_ns < until_ns, tenant.asked_ns, clock_ns);
   const bool shut = wait != 0 || ledger::paid_until_ns(*entry.account) > clock_ns;
   if (!shut || !a_rank_spins(tenant.pace, others, clock_ns < until_ns, clock_ns)) return wait;
-  until_ns = clock_ns + kRanksForNs;
+  until_ns = headgate::limiter::ranks_until_ns(others, until_ns, clock_ns);
   charge_ahead(*entry.account, tenant.pace, est_ns, ledger::rate_in_force(*entry.account, tenant.ceiling), clock_ns);
   return 0;
 }

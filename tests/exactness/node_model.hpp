@@ -128,6 +128,7 @@ class Node : public Hardware {
   std::int64_t late() { return setup_.lateness[random_() % setup_.lateness.size()]; }
 
   void come_back(std::size_t index, std::int64_t at_ns);
+  void look_again(std::size_t index);
   void add_tenant(std::size_t entry);
   void client(std::size_t index);
   bool next_kernel(Tenant& tenant, std::size_t index);

@@ -13,7 +13,7 @@ using std::memory_order_relaxed;
 
 constexpr std::int64_t kNoRankNs = 1'000'000'000;  // a rank this late does not wait: it is endless, stopped or dead
 
-std::atomic<std::int64_t> ranks_until_ns{0};  // ranks have waited for each other recently
+std::atomic<std::int64_t> lately_until_ns{0};  // ranks have waited for each other recently
 
 // Returns when the share's work on that GPU should end: the earliest reported by its processes (turns.cpp); 0: none.
 std::int64_t due_ns(std::uint32_t device, std::int64_t now_ns) {
@@ -38,7 +38,8 @@ class Others {
       const ledger::ComputeAccount& account = session.usage->compute[d];
       const std::int64_t due = with_due && !is_shut_out(d) ? due_ns(d, now_ns) : 0;
       places_[count_++] = {.paid_until_ns = ledger::paid_until_ns(account),
-                           .due_ns = late_from_ns(account, due, now_ns)};
+                           .due_ns = late_from_ns(account, due, now_ns),
+                           .runs = late_work_runs(account, due, now_ns)};
     }
   }
   operator std::span<const RankPlace>() const { return {places_.data(), count_}; }
@@ -52,19 +53,16 @@ class Others {
 
 std::int64_t ranks_wait_ns(const StreamMeter& stream, std::int64_t asked_ns) {
   const std::int64_t now_ns = port.now_ns();
-  const bool lately = now_ns < ranks_until_ns.load(memory_order_relaxed);
+  const bool lately = now_ns < lately_until_ns.load(memory_order_relaxed);
   return wait_for_ranks_ns(Others(stream, now_ns, false), lately, asked_ns, now_ns);
 }
 
 bool rank_spins_for(const StreamMeter& stream) {
-  const std::int64_t now_ns = port.now_ns();
-  const bool lately = now_ns < ranks_until_ns.load(memory_order_relaxed);
-  return a_rank_spins(*stream.context->pace, Others(stream, now_ns, true), lately, now_ns);
-}
-
-void pass_for_rank(const ContextMeter& context, std::int64_t est_ns) {
-  ranks_until_ns.store(port.now_ns() + kRanksForNs, memory_order_relaxed);
-  pass_in_debt(context, est_ns);
+  const std::int64_t now_ns = port.now_ns(), until_ns = lately_until_ns.load(memory_order_relaxed);
+  const Others others(stream, now_ns, true);
+  if (!a_rank_spins(*stream.context->pace, others, now_ns < until_ns, now_ns)) return false;
+  lately_until_ns.store(ranks_until_ns(others, until_ns, now_ns), memory_order_relaxed);
+  return true;
 }
 
 void pass_in_debt(const ContextMeter& context, std::int64_t est_ns) {

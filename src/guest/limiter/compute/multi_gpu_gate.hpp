@@ -16,10 +16,9 @@ inline bool on_several_gpus() { return metered.device_count > 1; }
 std::int64_t ranks_wait_ns(const StreamMeter& stream, std::int64_t asked_ns);
 
 // Returns whether the share's work on another GPU is overdue while this process has none here: it may be spinning for
-// this launch. Then a launch that would have to wait passes, and is paid later; the next passes only if that was not
-// the one it waited for.
+// this launch. Then a launch that would have to wait passes in debt; the next passes only if that was not the one it
+// waited for.
 bool rank_spins_for(const StreamMeter& stream);
-void pass_for_rank(const ContextMeter& context, std::int64_t est_ns);
 
 // Charges est_ns although the account is not open, as credit for the launch that follows.
 void pass_in_debt(const ContextMeter& context, std::int64_t est_ns);

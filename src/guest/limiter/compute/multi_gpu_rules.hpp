@@ -27,7 +27,15 @@ struct RankPlace {
   // When the share's work there should be done: the earliest; 0: there is none, or it waits for the share's turn, which
   // is what it is late by.
   std::int64_t due_ns = 0;
+  bool runs = true;  // late_work_runs()
 };
+
+// Returns whether late work has the GPU, as far as that is known by now. What other shares keep from it is late too, but
+// does not spin.
+inline bool late_work_runs(const ledger::ComputeAccount& account, std::int64_t due_ns, std::int64_t now_ns) {
+  const std::int64_t from_ns = std::max(due_ns, now_ns - kUnseenOverdueNs);
+  return due_ns != 0 && ledger::held_throughout(account, from_ns, now_ns - kSeenLateNs);
+}
 
 // Returns until when the share's work on a GPU is not late, if its estimates end at due_ns. Where several processes
 // divide the GPU, each waits for the others' slices: no command may end until all that they sent is done, and beside
@@ -57,8 +65,15 @@ inline bool a_rank_spins(const Pace& mine, std::span<const RankPlace> others, bo
   // The last launch let through has run, and was not enough.
   if (mine.busy_streams.load(std::memory_order_relaxed) != 0) return false;
   if (now_ns - mine.ended_ns.load(std::memory_order_relaxed) < kRankOverdueNs) return false;
-  return std::ranges::any_of(
-      others, [&](const RankPlace& place) { return place.due_ns != 0 && now_ns - place.due_ns >= overdue_ns; });
+  return std::ranges::any_of(others, [&](const RankPlace& place) {
+    return place.due_ns != 0 && now_ns - place.due_ns >= overdue_ns && (lately || place.runs);
+  });
+}
+
+// Returns until when ranks count as waiting for each other, now that one seems to spin. While they do, any work that is
+// late may be taken for that, so only such as had the GPU meanwhile extends it.
+inline std::int64_t ranks_until_ns(std::span<const RankPlace> others, std::int64_t until_ns, std::int64_t now_ns) {
+  return now_ns >= until_ns || std::ranges::any_of(others, &RankPlace::runs) ? now_ns + kRanksForNs : until_ns;
 }
 
 // Returns how long a launch may sleep before it should check the above again.

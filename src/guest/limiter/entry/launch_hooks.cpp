@@ -83,7 +83,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
       wait_ns = ranks_wait_ns(stream, asked_ns);
       const bool shut = wait_ns != 0 || ledger::paid_until_ns(*context.account) > port.now_ns();
       if (shut && rank_spins_for(stream)) {
-        pass_for_rank(context, est_ns);
+        pass_in_debt(context, est_ns);
         wait_ns = 0;
       }
     }
