@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "guest/limiter/compute/fair_part.hpp"
+#include "guest/limiter/compute/multi_gpu_rules.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -188,6 +189,45 @@ TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
   EXPECT_EQ(measure(), 256'000) << "no faster than alone";
 }
 // By that much it may seem longer than its estimate. It is known late, and may be wrong.
+// Of kernels that wait for another stream's the length is known. Not of kernels that run at once.
+TEST(FairPart, KernelsOfSeveralStreamsThatRunInLineAreMeasuredApart) {
+  for (const bool at_once : {false, true}) {
+    const auto context = std::make_unique<ContextMeter>();
+    std::int64_t last_ns = 0;
+    for (std::int64_t i = 1; i <= 50; ++i)  // each starts with the one before the last
+      last_ns = in_line_length_ns(*context, (i - 2) * kMs, i * (at_once ? kAtOnceNs / 2 : kMs), kNow + i * kMs);
+    EXPECT_EQ(last_ns, at_once ? 0 : kMs);
+  }
+}
+TEST(FairPart, AKernelOfOneStreamIsNotInLine) {
+  const auto context = std::make_unique<ContextMeter>();
+  for (std::int64_t i = 1; i <= 50; ++i)
+    EXPECT_EQ(in_line_length_ns(*context, (i - 1) * kMs - 250, i * kMs, kNow + i * kMs), 0);
+}
+
+// Work that others keep from the GPU is late too. It has to have had the GPU since it should have ended.
+TEST(Ranks, LateWorkSpinsOnlyIfItHasTheGpu) {
+  const auto account = std::make_unique<ledger::ComputeAccount>();
+  const std::int64_t due_ns = kNow - 10 * kMs;
+  Pace mine;
+  const auto spins = [&](bool lately) {
+    const RankPlace place{.due_ns = due_ns, .runs = late_work_runs(*account, due_ns, kNow)};
+    return a_rank_spins(mine, {&place, 1}, lately, kNow);
+  };
+  EXPECT_FALSE(spins(false));
+  EXPECT_TRUE(spins(true)) << "it was seen to spin within the last second: 150 us late is enough";
+  ledger::cover(*account, due_ns, kNow - kSeenLateNs);
+  EXPECT_TRUE(spins(false));
+}
+TEST(Ranks, OnlyWorkThatHasRunExtendsTheTimeOfRanks) {
+  const std::int64_t until_ns = kNow + 100 * kMs;
+  for (const bool runs : {false, true}) {
+    const RankPlace place{.due_ns = kNow - kMs, .runs = runs};
+    EXPECT_EQ(ranks_until_ns({&place, 1}, until_ns, kNow), runs ? kNow + kRanksForNs : until_ns);
+    EXPECT_EQ(ranks_until_ns({&place, 1}, kNow, kNow), kNow + kRanksForNs) << "the first sign";
+  }
+}
+
 TEST(FairPart, OthersTimeLengthensALongCommandOnly) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   const auto estimates = std::make_unique<Estimates>();

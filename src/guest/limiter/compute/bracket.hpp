@@ -108,6 +108,9 @@ struct ContextMeter {
   bool undivided_taken = false;      // since the daemon ended
   std::int64_t side_by_side_ns = 0;  // when several of its streams last had work at once
   std::int32_t side_by_side = 0;     // how many then, at most; 0: there was no bracket yet
+  // GPU time of the last end on any of its streams, and when kernels of several last waited for each other, or ran at once
+  // (in_line_length_ns()).
+  std::int64_t last_end_ns = 0, overlap_ns = 0, at_once_ns = 0;
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <utility>
 
 #include "guest/limiter/compute/bracket.hpp"
 #include "guest/limiter/compute/estimates.hpp"
@@ -12,6 +14,7 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kRecentBrackets = 32;
 inline constexpr std::int64_t kSideBySideNs = 1'000'000'000;  // since several streams of a context last had work
+inline constexpr std::int64_t kAtOnceNs = kAloneNs / 2;  // two long kernels that end so close to each other ran at once
 inline constexpr std::int64_t kMaxRecentNs = 1ll << 50;
 inline constexpr std::int64_t kLongNs = 8'000'000;  // hardly a turn has room for such a kernel
 inline constexpr double kMaxBeside = 64;            // contexts that divide a GPU's time
@@ -90,10 +93,25 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   return own_slices_ns(ours, at_once);
 }
 
-// Returns whether other streams or processes of its share had work at the same time.
+// Return whether other processes of its share had work at the same time, the second also whether other streams did.
+inline bool is_beside_processes(const ContextMeter& context, const Bracket& bracket) {
+  return context.account->several_until_ns.load(std::memory_order_relaxed) > bracket.opened_ns;
+}
 inline bool is_beside_others(const ContextMeter& context, const Bracket& bracket) {
-  return context.pace->busy_streams.load(std::memory_order_relaxed) > 1 ||
-         context.account->several_until_ns.load(std::memory_order_relaxed) > bracket.opened_ns;
+  return context.pace->busy_streams.load(std::memory_order_relaxed) > 1 || is_beside_processes(context, bracket);
+}
+
+// Kernels of several streams run one after another if each takes the whole GPU. Then one's length is the time since the
+// last of the others ended. Returns that; 0: lately no two streams had work together, or some kernels ended nearly
+// together, so they run at once. Start and end are GPU times of the bracket, now_ns is host time.
+inline std::int64_t in_line_length_ns(ContextMeter& context, std::int64_t start_ns, std::int64_t end_ns,
+                                      std::int64_t now_ns) {
+  const std::int64_t last_ns = std::exchange(context.last_end_ns, std::max(context.last_end_ns, end_ns));
+  const std::int64_t length_ns = end_ns - std::max(start_ns, last_ns);
+  if (last_ns - start_ns > kAtOnceNs) context.overlap_ns = now_ns;
+  if (std::abs(end_ns - last_ns) < kAtOnceNs) context.at_once_ns = now_ns;
+  const bool in_line = now_ns - context.overlap_ns < kSideBySideNs && now_ns - context.at_once_ns >= kSideBySideNs;
+  return in_line ? std::max<std::int64_t>(0, length_ns) : 0;
 }
 
 // Returns the time that other shares had during a long command, by which it may seem longer than its estimate. That

@@ -271,6 +271,7 @@ class Meter : public LaunchMeter<Port> {
     start += late;
     length -= late;
     stream.last_end_ns = end;
+    const std::int64_t in_line_ns = in_line_length_ns(context, start, end, bracket.opened_ns);
     const std::int64_t host_end = context.clock.host_ns(end);
     ended(*context.pace, host_end);
     const std::int64_t launching = launching_ns(bracket, start_event_ns);
@@ -281,15 +282,17 @@ class Meter : public LaunchMeter<Port> {
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
     if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
-    const Begin begin{.event_ns = start_event_ns, .late_ns = late, .follows = !idle && late == 0};
+    const Begin begin{
+        .event_ns = start_event_ns, .late_ns = late, .in_line_ns = in_line_ns, .follows = !idle && late == 0};
     settle_span(stream, bracket, context.clock.host_ns(start), length, begin, thin);
     take_anchor(context, bracket);
     return true;
   }
 
-  // When a bracket's start event fired, how much later its work was there, and whether the stream's last work ended then.
+  // When a bracket's start event fired, how much later its work was there, its length behind the context's other streams
+  // (in_line_length_ns()), and whether the stream's last work ended then.
   struct Begin {
-    std::int64_t event_ns, late_ns;
+    std::int64_t event_ns, late_ns, in_line_ns;
     bool follows;
   };
   void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length, const Begin& begin,
@@ -331,12 +334,15 @@ class Meter : public LaunchMeter<Port> {
     if (thin || released) return;
     learn_later(estimates_, context, bracket, from, length);
     std::int64_t part = fair_part(context, length - others, new_ns, length, port_.now_ns());
+    const bool in_line =
+        begin.in_line_ns != 0 && has_turns(context) && bracket.launches == 1 && !is_beside_processes(context, bracket);
+    if (in_line) part = begin.in_line_ns;
     if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, new_ns, part)
                   : stretched(estimates_, context, bracket, begin.event_ns, part))
       return;
     // When a launch on an idle stream began is known to its call's length.
     const bool lone = context.arbitrated && !by_length && bracket.launches == 1 &&
-                      begin.late_ns < length / kDoubtParts && !is_beside_others(context, bracket);
+                      begin.late_ns < length / kDoubtParts && (in_line || !is_beside_others(context, bracket));
     // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
