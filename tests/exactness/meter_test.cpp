@@ -452,7 +452,9 @@ TEST_F(MeterAlone, AContextThatFailedIsMeasuredAgain) {
   EXPECT_EQ(meter.settle(streams, port.clock_ns), kNothingOpen);
   port.clock_ns = context->retry_ns.load();
   meter.abandon(streams[0], port.clock_ns);
+  context->last_end_ns = 60'000 * kMs;
   meter.resume(*context);
+  EXPECT_EQ(context->last_end_ns, 0) << "GPU time begins again";
   EXPECT_EQ(estimated(), 20 * kUs);
   EXPECT_GT(context->failing_ns.load(), 0) << "nothing has been measured yet";
   launch(streams[0], 20 * kUs, true);

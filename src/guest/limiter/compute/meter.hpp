@@ -60,7 +60,7 @@ class Meter : public LaunchMeter<Port> {
   void resume(ContextMeter& context) {
     if (context.anchor != nullptr) give_event(context, context.anchor);
     context.anchor = nullptr;
-    context.gpu_base_ns = 0;
+    context.gpu_base_ns = context.last_end_ns = 0;
     context.clock = {};
     context.failed.store(false);
   }
