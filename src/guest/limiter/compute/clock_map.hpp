@@ -95,12 +95,13 @@ class ClockMap {
   // Without a line: uses the lower bound, as for the line, unless the upper ones are tighter. Streams are settled one
   // after another, so an event may be older than the bounds: back from them, the drift between is no bound.
   void guess(std::int64_t gpu_ns) {
-    gpu_ns = latest_ns_ = std::max(latest_ns_, gpu_ns);
-    if (points_ >= 2 || !low_.known(gpu_ns) || !high_.known(gpu_ns)) return;
+    if (points_ >= 2) return;
+    for (std::uint32_t i = 0; i < Bounds::kKept; ++i)
+      gpu_ns = std::max({gpu_ns, low_.best[i].gpu_ns, high_.best[i].gpu_ns});
+    if (!low_.known(gpu_ns) || !high_.known(gpu_ns)) return;
     const std::int64_t low = low_.best[0].ns - spread(gpu_ns), high = spread(gpu_ns) - high_.best[0].ns;
     if (low > high) {  // a clock was set
       low_ = high_ = {};
-      latest_ns_ = kNoneSeen;
       return;
     }
     drift_ = 0;
@@ -158,8 +159,7 @@ class ClockMap {
 
   bool started_ = false;
   Bounds low_, high_;
-  std::int64_t latest_ns_ = kNoneSeen;  // of the events that gave them
-  double drift_ = 0;                    // host ns per GPU ns, minus one
+  double drift_ = 0;  // host ns per GPU ns, minus one
   std::int64_t offset_ns_ = 0, reference_ns_ = 0;
   std::int64_t window_ns_ = 0, best_late_ns_ = 0, seen_ = 0;
   Point best_;
