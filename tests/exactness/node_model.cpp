@@ -478,7 +478,7 @@ std::int64_t Node::rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const Ra
   const std::int64_t wait = wait_for_ranks_ns(others, clock_ns < until_ns, tenant.asked_ns, clock_ns);
   const bool shut = wait != 0 || ledger::paid_until_ns(*entry.account) > clock_ns;
   if (!shut || !a_rank_spins(tenant.pace, others, clock_ns < until_ns, clock_ns)) return wait;
-  until_ns = headgate::limiter::ranks_until_ns(others, until_ns, clock_ns);
+  until_ns = ranks_until_ns(others, until_ns, clock_ns);
   charge_ahead(*entry.account, tenant.pace, est_ns, ledger::rate_in_force(*entry.account, tenant.ceiling), clock_ns);
   return 0;
 }

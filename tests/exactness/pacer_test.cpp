@@ -188,7 +188,6 @@ TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
   pace.busy_streams = 16;
   EXPECT_EQ(measure(), 256'000) << "no faster than alone";
 }
-// By that much it may seem longer than its estimate. It is known late, and may be wrong.
 // Of kernels that wait for another stream's the length is known. Not of kernels that run at once.
 TEST(FairPart, KernelsOfSeveralStreamsThatRunInLineAreMeasuredApart) {
   for (const bool at_once : {false, true}) {
@@ -205,7 +204,7 @@ TEST(FairPart, AKernelOfOneStreamIsNotInLine) {
     EXPECT_EQ(in_line_length_ns(*context, (i - 1) * kMs - 250, i * kMs, kNow + i * kMs), 0);
 }
 
-// Work that others keep from the GPU is late too. It has to have had the GPU since it should have ended.
+// Work that others keep from the GPU is late too, so it has to be known to have had the GPU lately.
 TEST(Ranks, LateWorkSpinsOnlyIfItHasTheGpu) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   const std::int64_t due_ns = kNow - 10 * kMs;
@@ -228,6 +227,7 @@ TEST(Ranks, OnlyWorkThatHasRunExtendsTheTimeOfRanks) {
   }
 }
 
+// By that much it may seem longer than its estimate. It is known late, and may be wrong.
 TEST(FairPart, OthersTimeLengthensALongCommandOnly) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   const auto estimates = std::make_unique<Estimates>();

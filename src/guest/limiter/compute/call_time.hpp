@@ -13,8 +13,7 @@ inline constexpr std::int64_t kVisibleNs = 2'000;  // an event that has fired is
 inline constexpr std::int64_t kPromptNs = 5'000;   // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kDoubtParts = 200;   // a doubt of less than such a part of a length is none
 inline constexpr std::int64_t kShortParts = 8;     // beside a kernel shorter than so many call times a late start shows
-inline constexpr std::int64_t kBlockedParts =
-    8;  // a call that ends so soon after the GPU came to its work waited for that
+inline constexpr std::int64_t kBlockedParts = 8;   // of the GPU's wait: a call that ends so soon after it waited too
 inline constexpr std::int64_t kStoppedNs = 5'000'000;  // hardly a thread launches for so long into one bracket
 
 // The start event had waited for other work while a call that usually blocks was under way: the first of what the call
