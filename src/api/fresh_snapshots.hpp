@@ -15,28 +15,28 @@ class FreshSnapshots {
  public:
   explicit FreshSnapshots(observe::Observer& observer) : observer_(observer) {}
 
-  // Returns the latest snapshot, or takes a new one if it is older than 100 ms, the last change or the last process
-  // exit. Blocks: for the pool.
+  // Returns the latest snapshot, or takes a new one if it is older than 100 ms, the last change, event or process exit:
+  // a client that has read of an event sees what it did. Blocks: for the pool.
   [[nodiscard]] observe::NodeSnapshot get() {
     constexpr std::uint64_t kOldNs = 100'000'000;
-    // Rate limit for snapshots after process exits, against processes started and ended in a tight loop.
-    constexpr std::uint64_t kBetweenEndsNs = 20'000'000;
+    // Rate limit for snapshots after events and exits, against processes started and ended in a tight loop.
+    constexpr std::uint64_t kBetweenEventsNs = 20'000'000;
     const observe::NodeSnapshot latest = observer_.latest();
     const std::uint64_t age_ns = steady_now_ns() - latest->taken_ns;
     if (age_ns > kOldNs || latest->taken_ns <= changed_ns_.load()) return observer_.look();
-    if (latest->taken_ns > ended_ns_.load()) return latest;
-    if (age_ns < kBetweenEndsNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenEndsNs - age_ns));
+    if (latest->taken_ns > event_ns_.load()) return latest;
+    if (age_ns < kBetweenEventsNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenEventsNs - age_ns));
     // Another waiting request may have taken a snapshot meanwhile.
     const observe::NodeSnapshot now = observer_.latest();
-    return now->taken_ns > ended_ns_.load() ? now : observer_.look();
+    return now->taken_ns > event_ns_.load() ? now : observer_.look();
   }
-  // Make earlier snapshots stale: an operation has changed something; a process of a share has ended.
+  // Make earlier snapshots stale: an operation has changed something; an event was added, or a process has ended.
   void changed() { changed_ns_ = steady_now_ns(); }
-  void process_ended() { ended_ns_ = steady_now_ns(); }
+  void event() { event_ns_ = steady_now_ns(); }
 
  private:
   observe::Observer& observer_;
-  std::atomic<std::uint64_t> changed_ns_ = 0, ended_ns_ = 0;
+  std::atomic<std::uint64_t> changed_ns_ = 0, event_ns_ = 0;
 };
 
 }  // namespace headgate::api

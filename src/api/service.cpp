@@ -247,6 +247,7 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
     const auto impl = weak.lock();
     if (impl == nullptr) return;
     impl->tally.note(event);
+    impl->fresh.event();
     if (impl->waking.exchange(true)) return;
     impl->loop.post([weak] {
       if (const auto still = weak.lock()) still->wake_followers();
@@ -265,7 +266,7 @@ void Service::changed() { impl_->fresh.changed(); }
 bool Service::is_ready() { return impl_->look_at_readiness(false).has_value(); }
 void Service::keep_history(tenancy::EventStore* history) { impl_->history = history; }
 
-void Service::process_ended() { impl_->fresh.process_ended(); }
+void Service::process_ended() { impl_->fresh.event(); }
 
 void Service::close() {
   impl_->followers.finish();
