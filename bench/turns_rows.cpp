@@ -7,9 +7,11 @@
 #include <set>
 #include <thread>
 
+#include "base/now.hpp"
 #include "daemon_node.hpp"
 #include "gangs_row.hpp"
 #include "load/asking.hpp"
+#include "mixes.hpp"
 #include "split.hpp"
 
 namespace headgate::bench {
@@ -24,18 +26,12 @@ constexpr auto kBucketNs = static_cast<std::int64_t>(sim::kTruthBucketNs);
 static_assert(kBucketNs == load::kIdleBucketNs);
 constexpr std::size_t kSecond = 100;  // buckets
 
-struct Tenant {
-  std::vector<std::string> share;  // arguments of `headgate share create`
-  std::vector<std::string> load;
-  double weight = 100;
-  bool beside_shares = false;  // no share, no limiter
-};
-
 // What each tenant had and could have had, in buckets, from when the last one began until the first one ended.
 struct Run {
   std::vector<std::vector<Bucket>> tenants;
   std::vector<json> reports;
-  double arbiter_percent = 0;  // of a core
+  double arbiter_percent = 0;    // of a core
+  double other_gpu_percent = 0;  // of GPU 1, by all
 
   [[nodiscard]] double got(std::size_t tenant) const {
     double held = 0;
@@ -60,8 +56,8 @@ class TurnsBench {
       : setting_(setting), noise_(noise), seconds_(setting.quick ? 4 : 10) {}
 
   Result<Section> measure() {
-    for (const auto part : {&TurnsBench::splits, &TurnsBench::pauses, &TurnsBench::alone, &TurnsBench::latency,
-                            &TurnsBench::gangs, &TurnsBench::equals, &TurnsBench::many}) {
+    for (const auto part : {&TurnsBench::splits, &TurnsBench::promises, &TurnsBench::pauses, &TurnsBench::alone,
+                            &TurnsBench::latency, &TurnsBench::gangs, &TurnsBench::equals, &TurnsBench::many}) {
       const auto done = (this->*part)();
       if (done) continue;
       progress(done.error().message);
@@ -76,47 +72,71 @@ class TurnsBench {
 
  private:
   bool wanted(const std::string& row) const {
-    const bool quick = row.starts_with("3:7") || row.starts_with("latency") || row.starts_with("8 equal");
+    const bool quick = row.starts_with("3:7") || row.starts_with("latency") || row.starts_with("8 equal") ||
+                       row == "promises 50, 50 of 50 ms";
     return row.find(setting_.only_case) != std::string::npos && (quick || !setting_.quick);
   }
 
   Result<Run> play(const std::string& row, const std::vector<Tenant>& tenants, const std::string& policy = "fair") {
-    progress("turns: " + row);
-    const auto node = TRY(DaemonNode::start(setting_, "h200"));
+    return play({.name = row, .tenants = tenants, .asked = {}}, policy);
+  }
+
+  Result<Run> play(const Mix& mix, const std::string& policy = "fair") {
+    progress("turns: " + mix.name);
+    const auto node = TRY(DaemonNode::start(setting_, mix.profile));
     TRY(node->command({"gpu", "policy", "0", policy}));
-    std::vector<load::Child> children;
+    std::vector<load::Child> children, also;
     const double cpu = node->cpu_seconds("arbiter");
     const auto began = steady_clock::now();
     // Tenants start one after the other; each stays until all have run together for long enough.
-    const auto stay_ms = seconds_ * 1000 + 2000 + 400 * static_cast<int>(tenants.size());
-    for (std::size_t i = 0; i < tenants.size(); ++i) {
+    const auto stay_ms =
+        seconds_ * 1000 + 2000 + 400 * static_cast<int>(mix.tenants.size()) + (mix.daemon_dies ? 4000 : 0);
+    const std::string stay = "--duration=" + std::to_string(stay_ms) + "ms";
+    for (std::size_t i = 0; i < mix.tenants.size(); ++i) {
+      const Tenant& tenant = mix.tenants[i];
       const std::string name = "tenant" + std::to_string(i);
-      std::vector<std::string> line{setting_.load_program, "--duration=" + std::to_string(stay_ms) + "ms"};
-      line.insert(line.end(), tenants[i].load.begin(), tenants[i].load.end());
-      if (tenants[i].beside_shares) {
-        children.push_back(TRY(node->run_unlimited(line)));
+      const auto line_of = [&](const std::vector<std::string>& load) {
+        std::vector<std::string> line{setting_.load_program, stay};
+        line.insert(line.end(), load.begin(), load.end());
+        return line;
+      };
+      if (tenant.beside_shares) {
+        children.push_back(TRY(node->run_unlimited(line_of(tenant.load))));
         continue;
       }
-      std::vector<std::string> words{"share", "create", name, "--mem=1GiB"};
-      words.insert(words.end(), tenants[i].share.begin(), tenants[i].share.end());
+      std::vector<std::string> words{"share", "create", name, "--mem=" + std::to_string(tenant.gib) + "GiB"};
+      words.insert(words.end(), tenant.share.begin(), tenant.share.end());
       TRY(node->command(words));
-      children.push_back(TRY(node->run(name, line)));
+      children.push_back(TRY(node->run(name, line_of(tenant.load))));
+      for (const auto& load : tenant.also) also.push_back(TRY(node->run(name, line_of(load))));
     }
     Run run;
-    for (load::Child& child : children) {
-      const load::ChildEnd end = child.wait(began + milliseconds(stay_ms + 60'000));
-      run.reports.push_back(json::parse(end.out, nullptr, false));
-      if (end.status != 0 || run.reports.back().is_discarded())
-        return fail(ErrorCode::failed, row + ": a tenant ended with " + std::to_string(end.status) + ": " + end.err);
+    std::int64_t from_ns = 0;
+    if (mix.daemon_dies) {
+      std::this_thread::sleep_for(milliseconds(2000));
+      TRY(node->kill());
+      from_ns = static_cast<std::int64_t>(steady_now_ns()) + 1'000'000'000;
     }
+    const auto end_of = [&](load::Child& child) -> Result<load::ChildEnd> {
+      const load::ChildEnd end = child.wait(began + milliseconds(stay_ms + 60'000));
+      if (end.status == 0) return end;
+      return fail(ErrorCode::failed, mix.name + ": a tenant ended with " + std::to_string(end.status) + ": " + end.err);
+    };
+    for (load::Child& child : children) {
+      run.reports.push_back(json::parse(TRY(end_of(child)).out, nullptr, false));
+      if (run.reports.back().is_discarded())
+        return fail(ErrorCode::failed, mix.name + ": a tenant's report is no JSON");
+    }
+    for (load::Child& child : also) TRY(end_of(child));
     const std::chrono::duration<double> took = steady_clock::now() - began;
-    run.arbiter_percent = 100 * (node->cpu_seconds("arbiter") - cpu) / took.count();
-    TRY(fill(run, TRY(node->truth()), row));
+    if (!mix.daemon_dies) run.arbiter_percent = 100 * (node->cpu_seconds("arbiter") - cpu) / took.count();
+    TRY(fill(run, TRY(node->truth()), mix.name, from_ns));
     return run;
   }
 
-  Result<void> fill(Run& run, const sim::Truth& truth, const std::string& row) {
-    std::int64_t from_ns = 0, to_ns = INT64_MAX;
+  // `from_ns`: judged not before it.
+  Result<void> fill(Run& run, const sim::Truth& truth, const std::string& row, std::int64_t from_ns) {
+    std::int64_t to_ns = INT64_MAX;
     for (const json& report : run.reports) {
       from_ns = std::max(from_ns, report["started_ns"].get<std::int64_t>());
       to_ns = std::min(to_ns, report["ended_ns"].get<std::int64_t>());
@@ -125,6 +145,17 @@ class TurnsBench {
     if (last > to_ns / kBucketNs)
       return fail(ErrorCode::failed, row + ": its tenants were never at work together for so long",
                   "a machine with less to do");
+    const auto held_ns = [](const sim::DeviceTruth& device, const std::set<int>& pids, std::int64_t from,
+                            std::int64_t to) {
+      std::uint64_t held = 0;
+      for (const sim::ProcessTruth& process : device.processes)
+        if (pids.empty() || pids.contains(process.pid))
+          held += process.history.between(static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to));
+      return static_cast<std::int64_t>(held);
+    };
+    if (truth.devices.size() > 1)
+      run.other_gpu_percent = 100 * static_cast<double>(held_ns(truth.devices[1], {}, first, last)) /
+                              static_cast<double>((last - first) * kBucketNs);
     const NoiseSampler::Late late = noise_.late();
     for (json& report : run.reports) {
       const std::set<int> pids(report["pids"].begin(), report["pids"].end());
@@ -132,12 +163,8 @@ class TurnsBench {
       const std::int64_t log_first = report["started_ns"].get<std::int64_t>() / kBucketNs;
       std::vector<Bucket>& buckets = run.tenants.emplace_back();
       for (std::int64_t bucket = first; bucket < last; ++bucket) {
-        std::uint64_t held = 0;
-        for (const sim::ProcessTruth& process : truth.devices[0].processes)
-          if (pids.contains(process.pid))
-            held += process.history.between(static_cast<std::uint64_t>(bucket), static_cast<std::uint64_t>(bucket) + 1);
         const auto in_log = static_cast<std::size_t>(bucket - log_first);
-        buckets.push_back({.held_ns = static_cast<std::int64_t>(held),
+        buckets.push_back({.held_ns = held_ns(truth.devices[0], pids, bucket, bucket + 1),
                            .idle_ns = in_log < idle.size() ? idle[in_log].get<std::int64_t>() : 0,
                            .late_ns = late.at(bucket)});
       }
@@ -192,6 +219,30 @@ class TurnsBench {
       for (const double wrong : wrong_parts(run.tenants, kBucketNs, asked)) worst = std::max(worst, std::abs(wrong));
       add(each.name, "wrong by 0.5 point", run, in_parts(got), printed("%.2f", worst), worst <= 0.5)
           .details["asked_percent"] = asked;
+    }
+    return {};
+  }
+
+  // Real processes are held within a point of the promises' exact values (docs/decisions/arbiter.md).
+  Result<void> promises() {
+    for (const Mix& mix : promise_mixes()) {
+      if (!wanted(mix.name)) continue;
+      const Run run = TRY(play(mix));
+      const double bound = 1 + mix.in_flight_ms / (10.0 * seconds_);
+      double worst = 0;
+      std::vector<double> got;
+      for (std::size_t i = 0; i < mix.tenants.size(); ++i) got.push_back(run.got(i));
+      for (const double wrong : wrong_parts(run.tenants, kBucketNs, mix.asked))
+        worst = std::max(worst, std::abs(wrong));
+      const bool other = !mix.uses_other_gpu || run.other_gpu_percent >= 98;
+      std::string reach = printed("wrong by %.1f", bound), off = printed("%.2f", worst);
+      if (mix.uses_other_gpu) reach += "; 98 % of GPU 1";
+      if (run.other_gpu_percent > 0) off += printed(", GPU 1 %.1f %%", run.other_gpu_percent);
+      // The last of many is the large one.
+      const auto [least, most] = std::minmax_element(got.begin(), got.end() - 1);
+      const std::string parts =
+          got.size() <= 8 ? in_parts(got) : printed("%.2f .. %.2f / %.2f", *least, *most, got.back());
+      add(mix.name, reach, run, parts, off, worst <= bound && other).details["asked_percent"] = mix.asked;
     }
     return {};
   }
