@@ -290,19 +290,19 @@ TEST_F(MeterAlone, TimedWorkPassesAsDebt) {
   EXPECT_GE(account->paid_until_ns.load(), owed_until_ns + 6 * kMs);
 }
 
-// A kernel of 20 us that ran for 30 ms: a launch as debt ended its wait, or it had that much to do.
+// A kernel of 20 us that ran for 30 ms: a launch as debt ended its wait, or it had that much to do. A launch that passed
+// after its end did not end it.
 TEST_F(MeterAlone, AWaitForALaunchIsNoWorkOfTheShare) {
-  for (const bool released : {true, false}) {
+  for (const std::int64_t debt_ms : {29, 31, 0}) {
+    const bool released = debt_ms == 29;
     const std::int64_t began_ns = port.clock_ns;
-    account->last_debt_ns = released ? began_ns + 29 * kMs : 0;
+    account->last_debt_ns = debt_ms == 0 ? 0 : began_ns + debt_ms * kMs;
     launch(streams[0], 30 * kMs, true);
     settle();
     const std::int64_t counted_ns = account->sent_until_ns.load() - began_ns;
     if (released) EXPECT_LE(counted_ns, 1 * kMs);
     else EXPECT_GE(counted_ns, 29 * kMs);
-    if (released) {
-      EXPECT_EQ(estimates->known_ns(kKernel), 20 * kUs);
-    }
+    if (released) EXPECT_EQ(estimates->known_ns(kKernel), 20 * kUs);
   }
 }
 // Its length is still unknown, but waiting for it to be measured would keep the launch that it waits for.

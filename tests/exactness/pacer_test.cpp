@@ -192,16 +192,31 @@ TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
 TEST(FairPart, KernelsOfSeveralStreamsThatRunInLineAreMeasuredApart) {
   for (const bool at_once : {false, true}) {
     const auto context = std::make_unique<ContextMeter>();
+    Pace pace;
+    pace.busy_streams = 2;
+    context->pace = &pace;
     std::int64_t last_ns = 0;
     for (std::int64_t i = 1; i <= 50; ++i)  // each starts with the one before the last
-      last_ns = in_line_length_ns(*context, (i - 2) * kMs, i * (at_once ? kAtOnceNs / 2 : kMs), kNow + i * kMs);
+      last_ns = own_length_ns(*context, (i - 2) * kMs, i * (at_once ? kAtOnceNs / 2 : kMs), kNow + i * kMs);
     EXPECT_EQ(last_ns, at_once ? 0 : kMs);
   }
 }
 TEST(FairPart, AKernelOfOneStreamIsNotInLine) {
   const auto context = std::make_unique<ContextMeter>();
+  Pace pace;
+  context->pace = &pace;
   for (std::int64_t i = 1; i <= 50; ++i)
-    EXPECT_EQ(in_line_length_ns(*context, (i - 1) * kMs - 250, i * kMs, kNow + i * kMs), 0);
+    EXPECT_EQ(own_length_ns(*context, (i - 1) * kMs - 250, i * kMs, kNow + i * kMs), 0);
+}
+// However many brackets overlapped before.
+TEST(FairPart, AKernelThatNoOtherStreamRanBesideIsItsOwnLength) {
+  const auto context = std::make_unique<ContextMeter>();
+  Pace pace;
+  context->pace = &pace;
+  EXPECT_EQ(own_length_ns(*context, 0, kMs, kNow), 0) << "nothing is known of what was before";
+  EXPECT_EQ(own_length_ns(*context, 2 * kMs, 5 * kMs, kNow), 3 * kMs);
+  pace.busy_streams = 2;
+  EXPECT_EQ(own_length_ns(*context, 6 * kMs, 9 * kMs, kNow), 0) << "another stream has work";
 }
 
 // Work that others keep from the GPU is late too, so it has to be known to have had the GPU lately.

@@ -109,7 +109,7 @@ struct ContextMeter {
   std::int64_t side_by_side_ns = 0;  // when several of its streams last had work at once
   std::int32_t side_by_side = 0;     // how many then, at most; 0: there was no bracket yet
   // GPU time of the last end on any of its streams, and when kernels of several last waited for each other, or ran at once
-  // (in_line_length_ns()).
+  // (own_length_ns()).
   std::int64_t last_end_ns = 0, overlap_ns = 0, at_once_ns = 0;
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;

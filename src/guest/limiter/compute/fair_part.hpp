@@ -101,13 +101,17 @@ inline bool is_beside_others(const ContextMeter& context, const Bracket& bracket
   return context.pace->busy_streams.load(std::memory_order_relaxed) > 1 || is_beside_processes(context, bracket);
 }
 
-// Kernels of several streams run one after another if each takes the whole GPU. Then one's length is the time since the
-// last of the others ended. Returns that; 0: lately no two streams had work together, or some kernels ended nearly
-// together, so they run at once. Start and end are GPU times of the bracket, now_ns is host time.
-inline std::int64_t in_line_length_ns(ContextMeter& context, std::int64_t start_ns, std::int64_t end_ns,
-                                      std::int64_t now_ns) {
+// Returns how long a bracket was by itself, by what its context's other streams did; 0: that is not known. Without turns,
+// if nothing of theirs ran beside it, all of it. Or kernels run one after another, as those do that each take the whole
+// GPU, and its length is the time since the last of the others ended. Unknown if some ended nearly together lately: they
+// run at once. Start and end are GPU times of the bracket, now_ns is host time.
+inline std::int64_t own_length_ns(ContextMeter& context, std::int64_t start_ns, std::int64_t end_ns,
+                                  std::int64_t now_ns) {
   const std::int64_t last_ns = std::exchange(context.last_end_ns, std::max(context.last_end_ns, end_ns));
   const std::int64_t length_ns = end_ns - std::max(start_ns, last_ns);
+  const bool alone =
+      last_ns != 0 && last_ns <= start_ns && context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
+  if (alone && !has_turns(context)) return length_ns;
   if (last_ns - start_ns > kAtOnceNs) context.overlap_ns = now_ns;
   if (std::abs(end_ns - last_ns) < kAtOnceNs) context.at_once_ns = now_ns;
   const bool in_line = now_ns - context.overlap_ns < kSideBySideNs && now_ns - context.at_once_ns >= kSideBySideNs;

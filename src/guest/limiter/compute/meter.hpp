@@ -271,7 +271,7 @@ class Meter : public LaunchMeter<Port> {
     start += late;
     length -= late;
     stream.last_end_ns = end;
-    const std::int64_t in_line_ns = in_line_length_ns(context, start, end, bracket.opened_ns);
+    const std::int64_t own_ns = own_length_ns(context, start, end, bracket.opened_ns);
     const std::int64_t host_end = context.clock.host_ns(end);
     ended(*context.pace, host_end);
     const std::int64_t launching = launching_ns(bracket, start_event_ns);
@@ -282,17 +282,16 @@ class Meter : public LaunchMeter<Port> {
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
     if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
-    const Begin begin{
-        .event_ns = start_event_ns, .late_ns = late, .in_line_ns = in_line_ns, .follows = !idle && late == 0};
+    const Begin begin{.event_ns = start_event_ns, .late_ns = late, .own_ns = own_ns, .follows = !idle && late == 0};
     settle_span(stream, bracket, context.clock.host_ns(start), length, begin, thin);
     take_anchor(context, bracket);
     return true;
   }
 
-  // When a bracket's start event fired, how much later its work was there, its length behind the context's other streams
-  // (in_line_length_ns()), and whether the stream's last work ended then.
+  // When a bracket's start event fired, how much later its work was there, its length without the context's other
+  // streams (own_length_ns()), and whether the stream's last work ended then.
   struct Begin {
-    std::int64_t event_ns, late_ns, in_line_ns;
+    std::int64_t event_ns, late_ns, own_ns;
     bool follows;
   };
   void settle_span(StreamMeter& stream, Bracket& bracket, std::int64_t from, std::int64_t length, const Begin& begin,
@@ -326,7 +325,8 @@ class Meter : public LaunchMeter<Port> {
     // the GPU for many times that, did no work of the share meanwhile.
     const std::int64_t last_debt_ns =
         ledger::sane_paid_ns(context.account->last_debt_ns.load(std::memory_order_relaxed));
-    const bool released = length >= kPatienceNs && std::abs(from + length - last_debt_ns) < kReleasedNs;
+    const std::int64_t after_debt_ns = from + length - last_debt_ns;
+    const bool released = length >= kPatienceNs && after_debt_ns > -ledger::kMapMarginNs && after_debt_ns < kReleasedNs;
     const bool waited = released && !bracket.unknown && fresh >= 8 * bracket.expected_ns;
     settled_one(stream, bracket, fresh, waited ? bracket.expected_ns : fresh);
     // But then its next launch counts as short: it may wait for another again.
@@ -334,15 +334,14 @@ class Meter : public LaunchMeter<Port> {
     if (thin || released) return;
     learn_later(estimates_, context, bracket, from, length);
     std::int64_t part = fair_part(context, length - others, new_ns, length, port_.now_ns());
-    const bool in_line =
-        begin.in_line_ns != 0 && has_turns(context) && bracket.launches == 1 && !is_beside_processes(context, bracket);
-    if (in_line) part = begin.in_line_ns;
+    const bool own = begin.own_ns != 0 && bracket.launches == 1 && !is_beside_processes(context, bracket);
+    if (own) part = std::min(begin.own_ns, length - others);
     if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, new_ns, part)
                   : stretched(estimates_, context, bracket, begin.event_ns, part))
       return;
     // When a launch on an idle stream began is known to its call's length.
     const bool lone = context.arbitrated && !by_length && bracket.launches == 1 &&
-                      begin.late_ns < length / kDoubtParts && (in_line || !is_beside_others(context, bracket));
+                      begin.late_ns < length / kDoubtParts && (own || !is_beside_others(context, bracket));
     // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
