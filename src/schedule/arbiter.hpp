@@ -219,6 +219,7 @@ class Arbiter {
   Change gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const;
   bool tail_of_others(const GangOnGpu& mine, std::int64_t now_ns) const;
   bool is_next(const GangOnGpu& stake, std::int64_t now_ns) const;
+  std::int64_t rank_patience_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const;
   bool is_awaited(const GangOnGpu& stake, const ShareOnGpu& mine, std::int64_t now_ns) const;
 
   void record_turns(std::int64_t now_ns);
@@ -228,6 +229,7 @@ class Arbiter {
   std::int64_t protected_look_ns(std::uint32_t gpu, std::int64_t now_ns) const;
   bool successor_waits(const Unit& unit, std::int64_t now_ns) const;
   bool goes_on(const Unit& unit, std::int64_t now_ns) const;
+  std::int64_t rank_look_ns(const Unit& unit, std::int64_t now_ns) const;
   std::int64_t wake_at_ns(std::int64_t now_ns);
 
   std::uint32_t gpu_count_;

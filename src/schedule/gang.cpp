@@ -56,14 +56,14 @@ bool ShareOnGpu::engaged(std::int64_t now_ns) const {
   return use.wanting || use.in_flight_ns > 0 || now_ns - active_ns < linger_ns();
 }
 
-bool ShareOnGpu::outlasts() const {
+std::int64_t ShareOnGpu::outlasts_in_ns() const {
   // Each of its processes has the GPU for a kernel, or for a slice, before the oldest one's turn comes again.
   const std::int64_t crowd = std::max(1u, use.processes);
   const std::int64_t need_ns = use.kernel_ns * crowd + (crowd - 1) * kSliceNs;
   const std::int64_t most_ns = kRankWaitsNs + 2 * need_ns;
   // What it held is known late. That of several processes may well be another's slices, so it has to be known.
   const std::int64_t untold_ns = crowd == 1 ? kTurnSettlesNs : 0;
-  return use.kernel_ns != 0 && use.oldest_age_ns >= most_ns && held_since_oldest_ns + untold_ns >= most_ns;
+  return std::max<std::int64_t>(0, most_ns - std::min(use.oldest_age_ns, held_since_oldest_ns + untold_ns));
 }
 
 void ShareOnGpu::learn_gap(std::int64_t now_ns) {

@@ -129,8 +129,10 @@ struct ShareOnGpu {
   bool always_busy(std::int64_t now_ns) const { return steady(now_ns) || now_ns - throttled_ns < kSteadyNs; }
   // Returns for how long its ceiling lets it use the GPU, if its host does not pause.
   std::int64_t allowed_ns() const;
-  // Returns whether its oldest work has held the GPU for longer than its kernels and its processes' slices explain.
-  bool outlasts() const;
+  // Returns in how long its oldest work will have held the GPU for longer than its kernels and its processes' slices
+  // explain, at the earliest; 0: it has.
+  std::int64_t outlasts_in_ns() const;
+  bool outlasts() const { return use.kernel_ns != 0 && outlasts_in_ns() == 0; }
   void learn_gap(std::int64_t now_ns);
   // Adds what it wanted of the time since the last look. seeks: it wants the GPU now.
   void count_wanted(std::int64_t now_ns, std::int64_t passed_ns, bool seeks);

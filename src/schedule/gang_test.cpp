@@ -107,6 +107,30 @@ TEST(Gang, ALaunchOfNoRankWaitsLongerForOtherWork) {
   for (; waited_ns < 50 * kMs && gpus.gate(two, 1) != Gate::batch; waited_ns += 100 * kUs) look(kOverdueReportNs);
   EXPECT_NEAR(static_cast<double>(waited_ns), static_cast<double>(kUnseenRankNs + 2 * kMs), 2e5);
 }
+
+// A share that has one GPU alone and takes turns on the other. Its kernels may be ranks', but none is late.
+TEST(Gang, AShareThatWaitsOnOneOfItsGpusCostsNoLooksOfItsOwn) {
+  Gpus gpus(2);
+  const ShareId both = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), one = gpus.add({Terms{}});
+  for (const auto& place : {std::pair{both, 0u}, {both, 1u}, {one, 0u}}) gpus.uses[place].kernel_ns = kMs;
+  int looks = 0, turns = 0;
+  Gate before = Gate::open;
+  std::int64_t now_ns = kMs, since_ns = kMs;
+  for (; now_ns < 401 * kMs; ++looks) {
+    for (const ShareId each : {both, one}) {
+      if (gpus.gate(each) == Gate::open) gpus.run(each, kTailLeadNs), gpus.uses[{each, 0}].held_ns += now_ns - since_ns;
+      else gpus.rest(each), gpus.want(each);
+    }
+    gpus.run(both, 2 * kMs, 1);
+    gpus.uses[{both, 1}].held_ns += now_ns - since_ns;
+    since_ns = now_ns;
+    now_ns = gpus.decide(now_ns).wake_at_ns;
+    while (const auto turn = gpus.arbiter.next_turn(since_ns)) gpus.arbiter.settle(*turn, 0);
+    turns += std::exchange(before, gpus.gate(one)) != before;
+  }
+  EXPECT_GE(turns, 80);
+  EXPECT_LE(looks, 3 * turns) << "839 with one each 300 us";
+}
 // That kernel's slices are known to be another share's only when it ends. So is its length, the first time.
 TEST(Gang, WorkBesideALongKernelDoesNotSeemToWait) {
   for (const std::int64_t kernel_ns : {kMs, kMaxPatienceNs + kMs, std::int64_t{0}}) {

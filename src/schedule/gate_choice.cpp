@@ -106,9 +106,16 @@ bool Arbiter::is_next(const GangOnGpu& stake, std::int64_t now_ns) const {
   return false;
 }
 
+// Returns how late work of a gang on several GPUs has to be before it may wait for a launch at another gate. Next to
+// another's turn it has half of the time slices: it is late only after twice its time. If ranks on its GPUs were not seen
+// to wait for each other, it may just be longer than estimated.
+std::int64_t Arbiter::rank_patience_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const {
+  if (!stake.gang->is_together(now_ns)) return kUnseenRankNs + 2 * place.expected_ns;
+  const bool alone = gpus_[stake.gpu].holder == stake.gang;
+  return kOverdueNs + (alone ? 0 : std::min(place.expected_ns, kMaxPatienceNs));
+}
+
 // Returns whether its work on another GPU takes longer than it should, and so may wait for the launch at this gate.
-// Next to another's turn that work has half of the time slices: it is late only after twice its time. If ranks on its
-// GPUs were not seen to wait for each other, it may just be longer than estimated.
 bool Arbiter::is_awaited(const GangOnGpu& stake, const ShareOnGpu& mine, std::int64_t now_ns) const {
   const Gang& gang = *stake.gang;
   if (gang.stakes.size() < 2 || !mine.use.wanting || mine.use.in_flight_ns > 0) return false;
@@ -117,10 +124,7 @@ bool Arbiter::is_awaited(const GangOnGpu& stake, const ShareOnGpu& mine, std::in
     for (const ShareOnGpu& place : other.places) {
       if (other.gpu == stake.gpu || !place.overdue() || (!together && place.use.kernel_ns != 0 && !place.outlasts()))
         continue;
-      const bool alone = gpus_[other.gpu].holder == &gang;
-      const std::int64_t patience_ns = together ? kOverdueNs + (alone ? 0 : std::min(place.expected_ns, kMaxPatienceNs))
-                                                : kUnseenRankNs + 2 * place.expected_ns;
-      if (now_ns - place.overdue_since_ns >= patience_ns) return true;
+      if (now_ns - place.overdue_since_ns >= rank_patience_ns(other, place, now_ns)) return true;
     }
   return false;
 }

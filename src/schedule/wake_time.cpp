@@ -35,6 +35,25 @@ bool Arbiter::goes_on(const Unit& unit, std::int64_t now_ns) const {
   return unit.tag_ns + unit.first().price_ns(unit.lease_end_ns() - now_ns) < next->tag_ns;
 }
 
+// Returns when the unit's launches at shut gates could next be awaited (is_awaited()). Ranks that were seen to wait for
+// each other are looked at often. Other work has to be late first.
+std::int64_t Arbiter::rank_look_ns(const Unit& unit, std::int64_t now_ns) const {
+  if (unit.gang->is_together(now_ns)) return now_ns + 2 * kOverdueNs;
+  std::int64_t at_ns = kNever;
+  for (const GangOnGpu& stake : unit.gang->stakes)
+    for (const ShareOnGpu& place : stake.places) {
+      if ((unit.gpus & stake.bit()) != 0 || place.use.in_flight_ns == 0) continue;
+      // The look that finds it late begins its patience.
+      const std::int64_t patience_ns = rank_patience_ns(stake, place, now_ns);
+      const std::int64_t late_ns =
+          place.overdue() ? place.overdue_since_ns + patience_ns : now_ns + place.use.in_flight_ns;
+      const std::int64_t outlasts_ns =
+          place.use.kernel_ns == 0 ? 0 : now_ns + place.outlasts_in_ns() - (place.overdue() ? 0 : patience_ns);
+      at_ns = std::min(at_ns, std::max({now_ns + kRestLookNs, late_ns, outlasts_ns}));
+    }
+  return at_ns;
+}
+
 std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
   std::int64_t at_ns = kNever;
   const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kMinWakeNs)); };
@@ -99,7 +118,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     } else if (holds) {
       by(unit.lease_end_ns());
     } else if (unit.gang->stakes.size() > 1) {
-      by(now_ns + 2 * kOverdueNs);
+      by(rank_look_ns(unit, now_ns));
     }
     for (const GangOnGpu& stake : unit.stakes()) {
       if (stake.first != stake.last) by(stake.oldest_turn().to_ns + 4 * kTurnSettlesNs);
