@@ -120,11 +120,13 @@ TEST(Promises, WeightsDivideTheRest) {
 }
 
 TEST(Promises, ManySmallPromisesAndOneLargeOneHold) {
-  std::vector<MixShare> shares(48, share(1, 100, 200 * kUs));
-  shares.push_back(share(36, 100, 200 * kUs));
-  const Mix mix{.shares = std::move(shares), .points = 1};
-  const Outcome outcome = run(mix);
-  EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+  for (const std::uint32_t burst : {0u, 100u}) {
+    std::vector<MixShare> shares(64, share(1, std::max(1u, burst), 200 * kUs));
+    shares.push_back(share(36, std::max(36u, burst), 200 * kUs));
+    const Mix mix{.shares = std::move(shares), .points = 1};
+    const Outcome outcome = run(mix);
+    EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+  }
 }
 
 TEST(Promises, LongKernelsHold) {

@@ -37,9 +37,12 @@ struct Slices {
 static_assert(kMaxSeats < 128 && kSliceUs < 2048);
 
 // A set of seats, one bit each.
-using Seats = std::uint64_t;
-constexpr Seats only(std::uint32_t seat) { return 1ull << seat; }
-std::uint32_t first_of(Seats seats) { return static_cast<std::uint32_t>(__builtin_ctzll(seats)); }
+using Seats = unsigned __int128;
+constexpr Seats only(std::uint32_t seat) { return Seats{1} << seat; }
+std::uint32_t first_of(Seats seats) {
+  const auto low = static_cast<std::uint64_t>(seats), high = static_cast<std::uint64_t>(seats >> 64);
+  return static_cast<std::uint32_t>(low != 0 ? __builtin_ctzll(low) : 64 + __builtin_ctzll(high));
+}
 
 // A model of the driver's run list: time slices rotate in a circle, and a context that starts to have work is next.
 class Circle {

@@ -23,8 +23,8 @@
 namespace headgate::ledger {
 
 inline constexpr std::uint64_t kGpuMagic = 0x4847'2067'7075'2020;  // "HG gpu  "
-inline constexpr std::uint32_t kGpuPageVersion = 3;  // not kVersion: a page serves shares of several versions
-inline constexpr std::uint32_t kMaxSeats = 64;
+inline constexpr std::uint32_t kGpuPageVersion = 4;      // not kVersion: a page serves shares of several versions
+inline constexpr std::uint32_t kMaxSeats = 127;          // contexts on a GPU at most that are told apart
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;   // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;  // by then nearly every mark is there
 inline constexpr std::int64_t kBoardLateNs =
