@@ -22,7 +22,7 @@ struct Mix {
   std::vector<double> asked;  // percent of GPU 0, in the order of the tenants
   double in_flight_ms = 0;    // kernels longer than 20 ms, one of each process of a share: they may be off by as much
   std::string profile = "h200";
-  bool uses_other_gpu = false;  // nobody else wants GPU 1: a share should have it whole
+  bool uses_other_gpu = false;  // one share alone has GPU 1, so 98 % of it must be used
   bool daemon_dies = false;     // kill -9 once all are at work; judged from a second later
 };
 
