@@ -302,7 +302,7 @@ TEST_F(MeterAlone, AWaitForALaunchIsNoWorkOfTheShare) {
     const std::int64_t counted_ns = account->sent_until_ns.load() - began_ns;
     if (released) EXPECT_LE(counted_ns, 1 * kMs);
     else EXPECT_GE(counted_ns, 29 * kMs);
-    if (released) EXPECT_EQ(estimates->known_ns(kKernel), 20 * kUs);
+    EXPECT_TRUE(!released || estimates->known_ns(kKernel) == 20 * kUs);
   }
 }
 // Its length is still unknown, but waiting for it to be measured would keep the launch that it waits for.

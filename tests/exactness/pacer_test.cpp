@@ -191,10 +191,10 @@ TEST(FairPart, OtherProcessesSlowAProcessAndItsOwnStreamsDoNot) {
 // Of kernels that wait for another stream's the length is known. Not of kernels that run at once.
 TEST(FairPart, KernelsOfSeveralStreamsThatRunInLineAreMeasuredApart) {
   for (const bool at_once : {false, true}) {
+    const auto pace = std::make_unique<Pace>();
     const auto context = std::make_unique<ContextMeter>();
-    Pace pace;
-    pace.busy_streams = 2;
-    context->pace = &pace;
+    context->pace = pace.get();
+    pace->busy_streams = 2;
     std::int64_t last_ns = 0;
     for (std::int64_t i = 1; i <= 50; ++i)  // each starts with the one before the last
       last_ns = own_length_ns(*context, (i - 2) * kMs, i * (at_once ? kAtOnceNs / 2 : kMs), kNow + i * kMs);
@@ -202,20 +202,20 @@ TEST(FairPart, KernelsOfSeveralStreamsThatRunInLineAreMeasuredApart) {
   }
 }
 TEST(FairPart, AKernelOfOneStreamIsNotInLine) {
+  const auto pace = std::make_unique<Pace>();
   const auto context = std::make_unique<ContextMeter>();
-  Pace pace;
-  context->pace = &pace;
+  context->pace = pace.get();
   for (std::int64_t i = 1; i <= 50; ++i)
     EXPECT_EQ(own_length_ns(*context, (i - 1) * kMs - 250, i * kMs, kNow + i * kMs), 0);
 }
 // However many brackets overlapped before.
 TEST(FairPart, AKernelThatNoOtherStreamRanBesideIsItsOwnLength) {
+  const auto pace = std::make_unique<Pace>();
   const auto context = std::make_unique<ContextMeter>();
-  Pace pace;
-  context->pace = &pace;
+  context->pace = pace.get();
   EXPECT_EQ(own_length_ns(*context, 0, kMs, kNow), 0) << "nothing is known of what was before";
   EXPECT_EQ(own_length_ns(*context, 2 * kMs, 5 * kMs, kNow), 3 * kMs);
-  pace.busy_streams = 2;
+  pace->busy_streams = 2;
   EXPECT_EQ(own_length_ns(*context, 6 * kMs, 9 * kMs, kNow), 0) << "another stream has work";
 }
 
