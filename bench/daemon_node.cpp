@@ -88,14 +88,9 @@ Result<load::Child> DaemonNode::run_unlimited(std::vector<std::string> line) con
   return load::Child::start(child(std::move(line)));
 }
 
-Result<void> DaemonNode::kill() {
+void DaemonNode::kill() {
   ::kill(daemon_->pid(), SIGKILL);
-  const auto deadline = steady_clock::now() + milliseconds(5000);
-  while (daemon_->running()) {
-    if (steady_clock::now() > deadline) return fail(ErrorCode::failed, "headgated survived SIGKILL for 5 s");
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return {};
+  (void)daemon_->wait(steady_clock::now() + milliseconds(5000));
 }
 
 Result<sim::Truth> DaemonNode::truth() const { return sim::read_truth(simulated_node()); }

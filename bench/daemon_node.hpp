@@ -34,8 +34,8 @@ class DaemonNode {
   // Returns true while it runs. Also drains its log, because a pipe has limited room.
   [[nodiscard]] bool running() const { return daemon_->running(); }
   [[nodiscard]] Result<sim::Truth> truth() const;
-  // Ends the daemon as kill -9 does; what runs in its shares runs on. Errors: it does not end within 5 s.
-  [[nodiscard]] Result<void> kill();
+  // Ends the daemon as kill -9 does, and waits for that. What runs in its shares runs on.
+  void kill();
   // Returns the values of one /metrics page's samples with lines that start with these strings (labels included), in
   // this order. Errors: no reply, or a sample is missing.
   [[nodiscard]] Result<std::vector<double>> metrics(const std::vector<std::string>& samples) const;

@@ -31,11 +31,13 @@ Tenant processes(Tenant tenant, unsigned count) {
 // Graphs that fill the driver's queue: their launches block.
 Tenant graphs(const std::string& percent) { return {promise(percent, "100"), {"--kernels=20us", "--graph=1000"}}; }
 
-// On both GPUs; on the second one little work.
+// On both GPUs; `other` is its load on the second one.
+Tenant on_both(std::vector<std::string> share, std::vector<std::string> other = kernels("1ms")) {
+  other.push_back("--device=1");
+  return {.share = on("0,1", std::move(share)), .load = kernels("1ms"), .also = {std::move(other)}};
+}
 Tenant touches_other(std::vector<std::string> share) {
-  return {.share = on("0,1", std::move(share)),
-          .load = kernels("1ms"),
-          .also = {{"--device=1", "--kernels=200us", "--sync=each", "--gap=20ms"}}};
+  return on_both(std::move(share), {"--kernels=200us", "--sync=each", "--gap=20ms"});
 }
 Tenant on_first(std::vector<std::string> share) { return {.share = on("0", std::move(share)), .load = kernels("1ms")}; }
 
@@ -64,20 +66,20 @@ std::vector<Mix> one_gpu() {
        {processes({promise("50"), {"--kernels=5ms", "--sync=depth:2"}}, 4), plain("50", "1ms")},
        {50, 50}},
       {"promises 50, 50 to 100, graphs of 1000 beside 1 ms", {graphs("50"), up_to_all("50", "1ms")}, {50, 50}},
-      {"promises 50 of 1 ms beside no limit of 50 ms",
-       {plain("50", "1ms"), {.share = {}, .load = kernels("50ms")}},
-       {50, 50},
-       50},
+      {.name = "promises 50 of 1 ms beside no limit of 50 ms",
+       .tenants = {plain("50", "1ms"), {.share = {}, .load = kernels("50ms")}},
+       .asked = {50, 50},
+       .in_flight_ms = 50},
       {"promises 50 beside two without, the daemon dies",
        {plain("50", "1ms"), {.share = {}, .load = kernels("1ms")}, {.share = {}, .load = kernels("1ms")}},
        {50, 25, 25}},
   };
   all.back().daemon_dies = true;
-  for (const char* length : {"20", "50", "200"})
-    all.push_back({std::string("promises 50, 50 of ") + length + " ms",
-                   std::vector<Tenant>(2, plain("50", std::string(length) + "ms")),
-                   {50, 50},
-                   length == std::string("20") ? 0 : std::stod(length)});
+  for (const int ms : {20, 50, 200})
+    all.push_back({.name = "promises 50, 50 of " + std::to_string(ms) + " ms",
+                   .tenants = std::vector<Tenant>(2, plain("50", std::to_string(ms) + "ms")),
+                   .asked = {50, 50},
+                   .in_flight_ms = ms > 20 ? static_cast<double>(ms) : 0});
   std::vector<Tenant> many(64, plain("1", "1ms"));
   many.push_back(plain("36", "1ms"));
   std::vector<double> asked(64, 1);
@@ -87,13 +89,11 @@ std::vector<Mix> one_gpu() {
 }
 
 std::vector<Mix> two_gpus() {
-  const Tenant both{
-      .share = {"--gpu=0,1"}, .load = kernels("1ms"), .also = {{"--device=1", "--kernels=1ms", "--sync=depth:8"}}};
-  Tenant promised = both;
-  promised.share = on("0,1", promise("70", "100", 70));
   std::vector<Mix> all = {
-      {"promises none: one on two GPUs, one on GPU 0", {both, on_first({})}, {50, 50}},
-      {"promises 70 on two GPUs, 30 touches GPU 1", {promised, touches_other(promise("30", "100", 30))}, {70, 30}},
+      {"promises none: one on two GPUs, one on GPU 0", {on_both({}), on_first({})}, {50, 50}},
+      {"promises 70 on two GPUs, 30 touches GPU 1",
+       {on_both(promise("70", "100", 70)), touches_other(promise("30", "100", 30))},
+       {70, 30}},
       {"promises 10 touches GPU 1, 90 on GPU 0",
        {touches_other(promise("10", "100", 10)), on_first(promise("90", "100", 90))},
        {10, 90}},

@@ -36,9 +36,10 @@ inline constexpr std::int64_t kGapOfNone = 1'000'000;   // what a holder without
 inline constexpr std::int64_t kWindowNs = 100'000'000;  // within which every share has had a turn, if kernels allow
 inline constexpr std::int64_t kOverlapNs = 100'000;     // how early the successor's first kernel starts before its turn
 inline constexpr std::int64_t kSleepNs = 10'000'000;    // longer without work counts as sleep
-inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // maximum credit of a share with gaps
-inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and of one that rested at its ceiling, which bounds it
-inline constexpr std::int64_t kUnseenRankNs = 2'000'000;    // if ranks were not seen to wait for each other
+inline constexpr std::int64_t kGapCreditNs = 20'000'000;      // maximum credit of a share with gaps
+inline constexpr std::int64_t kRestCreditNs = 100'000'000;    // and of one that rested at its ceiling, which bounds it
+inline constexpr std::int64_t kUnseenRankNs = 2'000'000;      // if ranks were not seen to wait for each other
+inline constexpr std::int64_t kUnseenRankLookNs = 5'000'000;  // between looks for such ranks
 // How far back it can be known which share had the GPU. If a look is later than that, the gates were not maintained
 // meanwhile: that time was no share's turn, and is not charged.
 inline constexpr std::int64_t kKnownNs = 80'000'000;

@@ -43,13 +43,13 @@ std::int64_t Arbiter::rank_look_ns(const Unit& unit, std::int64_t now_ns) const 
   for (const GangOnGpu& stake : unit.gang->stakes)
     for (const ShareOnGpu& place : stake.places) {
       if ((unit.gpus & stake.bit()) != 0 || place.use.in_flight_ns == 0) continue;
-      // The look that finds it late begins its patience.
       const std::int64_t patience_ns = rank_patience_ns(stake, place, now_ns);
-      const std::int64_t late_ns =
-          place.overdue() ? place.overdue_since_ns + patience_ns : now_ns + place.use.in_flight_ns;
-      const std::int64_t outlasts_ns =
-          place.use.kernel_ns == 0 ? 0 : now_ns + place.outlasts_in_ns() - (place.overdue() ? 0 : patience_ns);
-      at_ns = std::min(at_ns, std::max({now_ns + kRestLookNs, late_ns, outlasts_ns}));
+      const std::int64_t outlasts_ns = now_ns + (place.use.kernel_ns == 0 ? 0 : place.outlasts_in_ns());
+      // The look that finds it late begins its patience.
+      const std::int64_t awaits_ns = place.overdue()
+                                         ? std::max(place.overdue_since_ns + patience_ns, outlasts_ns)
+                                         : std::max(now_ns + place.use.in_flight_ns, outlasts_ns - patience_ns);
+      at_ns = std::min(at_ns, std::max(now_ns + kUnseenRankLookNs, awaits_ns));
     }
   return at_ns;
 }

@@ -60,7 +60,7 @@ TEST(ClockMap, AStreamThatIsSettledLateContradictsNothing) {
     const std::int64_t start = busy.now - 1'000 * kMs;
     busy.map.observe(busy.gpu(start), start - 90 * kMs);
     busy.map.bound(busy.gpu(start + kMs), busy.now);
-    EXPECT_NEAR(static_cast<double>(busy.error()), 0, 15e3);
+    EXPECT_NEAR(static_cast<double>(busy.error()), 0, 5e3);
   }
 }
 TEST(ClockMap, AClockThatWasSetIsFollowed) {

@@ -123,6 +123,7 @@ TEST(Kept, AnExpiredShareAdmitsNoneUntilExtended) {
   const Said list = cli.shell("$H share ls; $H why alice");
   EXPECT_NE(list.out.find("expired, waits for 1 program"), std::string::npos) << list.out << list.err;
   EXPECT_NE(list.out.find("headgate share extend alice"), std::string::npos) << list.out;
+  EXPECT_TRUE(daemon.share("alice").expired);
   EXPECT_EQ(daemon.share("alice").processes, 1u) << "expiry alone ends no process";
   const std::string enter = std::string("HEADGATE_FAIL_POLICY=closed $H run --share alice -- ") + HEADGATE_LOAD +
                             " --mem=1GiB --duration=1s --kernels=1ms --no-idle-list";
